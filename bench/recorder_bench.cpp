@@ -15,6 +15,7 @@
 
 namespace {
 
+using namespace dlaunch::internal;
 using dlaunch::DType;
 using Clock = std::chrono::steady_clock;
 
@@ -37,7 +38,7 @@ double nanoseconds_each(const F& once) {
 std::string make_page() {
   std::string path = "/dev/shm/dlaunch-recorder-bench-XXXXXX";
   const int fd = mkstemp(path.data());
-  if (fd < 0 || ftruncate(fd, sizeof(dlaunch::page::Page)) != 0) std::exit(1);
+  if (fd < 0 || ftruncate(fd, sizeof(page::Page)) != 0) std::exit(1);
   close(fd);
   return path;
 }
@@ -46,17 +47,17 @@ std::string make_page() {
 
 int main() {
   const std::string path = make_page();
-  dlaunch::Recorder recorder;
+  Recorder recorder;
   recorder.open(path, 0, 8);
   const std::vector<int> ranks{0, 1, 2, 3, 4, 5, 6, 7};
-  const dlaunch::GroupRecorder group = recorder.add({"bench", "default", "gloo", 0, ranks});
-  const dlaunch::GroupRecorder none;
-  const dlaunch::GroupRecorder::What what{dlaunch::page::Operation::all_reduce, DType::float32, 1024, 1024};
+  const GroupRecorder group = recorder.add({"bench", "default", "gloo", 0, ranks});
+  const GroupRecorder none;
+  const GroupRecorder::What what{page::Operation::all_reduce, DType::float32, 1024, 1024};
   unlink(path.c_str());
 
-  const dlaunch::Timeout limit = dlaunch::timeout_from_now(std::chrono::minutes(1));
+  const Timeout limit = timeout_from_now(std::chrono::minutes(1));
   std::uint64_t sequence = 0;
-  const auto record = [&](const dlaunch::GroupRecorder& into, bool awaited) {
+  const auto record = [&](const GroupRecorder& into, bool awaited) {
     return [&, awaited] { into.end(into.begin(what, ++sequence, -1, limit, awaited), true); };
   };
   volatile std::int64_t sink = 0;

@@ -20,7 +20,6 @@
 
 namespace {
 
-using namespace dlaunch;
 using namespace dlaunch::agent;
 
 class Swarm;

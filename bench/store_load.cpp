@@ -16,7 +16,7 @@
 #include "store/loop/uv_loop.h"
 #include "store/protocol/wire.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 struct Answer {
@@ -193,7 +193,7 @@ int run(const Address& server, std::string_view protocol, std::string_view name,
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store
 
 int main(int argc, char** argv) {
   const char* colon = argc > 1 ? std::strrchr(argv[1], ':') : nullptr;
@@ -204,10 +204,10 @@ int main(int argc, char** argv) {
         stderr);
     return 2;
   }
-  const dlaunch::Address server{std::string(argv[1], static_cast<std::size_t>(colon - argv[1])),
-                                static_cast<std::uint16_t>(std::strtol(colon + 1, nullptr, 10))};
+  const dlaunch::store::Address server{std::string(argv[1], static_cast<std::size_t>(colon - argv[1])),
+                                       static_cast<std::uint16_t>(std::strtol(colon + 1, nullptr, 10))};
   const double seconds = argc > 5 ? std::strtod(argv[5], nullptr) : 1.0;
   const long pipeline = argc > 6 ? std::max(1L, std::strtol(argv[6], nullptr, 10)) : 1;
-  return dlaunch::run(server, argv[2], argv[3], static_cast<std::size_t>(connections), seconds,
-                      static_cast<std::size_t>(pipeline));
+  return dlaunch::store::run(server, argv[2], argv[3], static_cast<std::size_t>(connections), seconds,
+                             static_cast<std::size_t>(pipeline));
 }

@@ -22,7 +22,7 @@
 #include "store/tls/tls_session.h"
 #endif
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr Duration patience = std::chrono::seconds(60);
@@ -154,7 +154,7 @@ int run(const Address& server, std::string_view what, std::size_t count) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store
 
 int main(int argc, char** argv) {
   const char* colon = argc > 1 ? std::strrchr(argv[1], ':') : nullptr;
@@ -170,11 +170,11 @@ int main(int argc, char** argv) {
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
-  const dlaunch::Address server{std::string(argv[1], static_cast<std::size_t>(colon - argv[1])),
-                                static_cast<std::uint16_t>(std::strtol(colon + 1, nullptr, 10))};
+  const dlaunch::store::Address server{std::string(argv[1], static_cast<std::size_t>(colon - argv[1])),
+                                       static_cast<std::uint16_t>(std::strtol(colon + 1, nullptr, 10))};
   try {
-    return dlaunch::run(server, what, static_cast<std::size_t>(count));
-  } catch (const dlaunch::StoreError& error) {
+    return dlaunch::store::run(server, what, static_cast<std::size_t>(count));
+  } catch (const dlaunch::store::StoreError& error) {
     std::fprintf(stderr, "store_scale: %s\n", error.what());
     return 1;
   }

@@ -22,7 +22,7 @@ class SuspensionDetector {
   // "its dlaunch did not run for 5.1 s (stopped, or the machine was)"; empty: it has run.
   [[nodiscard]] std::string describe(TimePoint now) const {
     if (!until_ || now > *until_) return "";
-    return "its dlaunch did not run for " + dlaunch::to_words(for_) + " (stopped, or the machine was)";
+    return "its dlaunch did not run for " + store::to_words(for_) + " (stopped, or the machine was)";
   }
 
  private:

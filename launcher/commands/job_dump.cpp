@@ -16,7 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using agent::Condition;
-using agent::sanitize_for_terminal;
 using agent::WorkerRecord;
 
 const char* describe(Condition condition) {

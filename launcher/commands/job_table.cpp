@@ -8,8 +8,6 @@
 namespace dlaunch::launcher {
 namespace {
 
-using agent::sanitize_for_terminal;
-
 std::string describe(double seconds) {
   return to_words(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
 }

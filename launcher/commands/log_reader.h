@@ -34,7 +34,7 @@ class LogReader {
   const std::string path_;
   const std::string prefix_;
   const Sink sink_;
-  agent::LineSplitter lines_;
+  LineSplitter lines_;
   int fd_ = -1;  // kept open, so that no other file gets its inode number
   ino_t inode_ = 0;
 };

@@ -23,7 +23,7 @@ constexpr std::size_t most_output = 1 << 20;
 
 // Empty: the file may not be read, or no longer exists.
 std::string text_of(const std::string& path) {
-  const auto file = agent::read_plain_file(path, enough);
+  const auto file = read_plain_file(path, enough);
   if (!file) return "";
   std::string text = file->text;
   while (text.ends_with('\n')) text.pop_back();

@@ -48,7 +48,7 @@ Error which_one(const std::vector<agent::JobStatus>& jobs, const std::string& na
   for (const agent::JobStatus& job : jobs) {
     const std::string user =
         job.user == jobs.front().user && job.user == geteuid() ? "" : " of user " + std::to_string(job.user);
-    each.push_back(std::to_string(job.agent) + user + " (" + agent::sanitize_for_terminal(job.program) + ")");
+    each.push_back(std::to_string(job.agent) + user + " (" + sanitize_for_terminal(job.program) + ")");
   }
   return mistake("several jobs have the id '" + name + "': agents " + join(each, ", "),
                  "name one by its agent's pid, or stop all of them with --all");

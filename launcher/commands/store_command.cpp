@@ -77,7 +77,7 @@ bool is_loopback(const Address& address) { return address.host.starts_with("127.
 int serve(const StoreServe& how, const std::string& secret) {
   raise_descriptor_limit();
   UvLoop loop;
-  agent::UvPoller poller(loop);
+  UvPoller poller(loop);
   log::start("dlaunch store", log::Level::info, isatty(STDERR_FILENO) != 0, [](std::string_view line) {
     std::fwrite(line.data(), 1, line.size(), stderr);  // unbuffered
   });

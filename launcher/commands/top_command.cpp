@@ -95,10 +95,10 @@ class Top {
         cpu[worker.pid] = use.cpu_s;
         const double load = before == cpu_.end() ? 0 : std::max(0.0, use.cpu_s - before->second) / passed;
         rows.push_back({std::to_string(worker.rank), worker.pid > 0 ? std::to_string(worker.pid) : "-",
-                        agent::sanitize_for_terminal(worker.state), percent(load), mebibytes(use.memory),
-                        std::to_string(use.threads), agent::sanitize_for_terminal(worker.last_output)});
+                        sanitize_for_terminal(worker.state), percent(load), mebibytes(use.memory),
+                        std::to_string(use.threads), sanitize_for_terminal(worker.last_output)});
       }
-      if (rows.size() > 1) text += "\njob " + agent::sanitize_for_terminal(job.job) + "\n" + columns(rows);
+      if (rows.size() > 1) text += "\njob " + sanitize_for_terminal(job.job) + "\n" + columns(rows);
     }
     cpu_ = std::move(cpu);
     return text;

@@ -23,7 +23,7 @@ bool StopSignals::contains(int signo) const {
   return std::find(signals_.begin(), signals_.end(), signo) != signals_.end();
 }
 
-void StopSignals::watch(agent::UvPoller& poller, const std::function<void(int)>& stop,
+void StopSignals::watch(UvPoller& poller, const std::function<void(int)>& stop,
                         const std::function<void(int)>& pass) const {
   for (const int signo : signals_) {
     if (!is_ignored_hangup(signo)) poller.on_signal(signo, stop);

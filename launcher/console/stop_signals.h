@@ -17,7 +17,7 @@ class StopSignals {
   [[nodiscard]] bool contains(int signo) const;
   // Calls `stop` for each of them, except for a SIGHUP that is ignored, as nohup sets it; and `pass` for
   // SIGUSR1 and SIGUSR2, which go to the workers, if they are not among them.
-  void watch(agent::UvPoller& poller, const std::function<void(int)>& stop,
+  void watch(UvPoller& poller, const std::function<void(int)>& stop,
              const std::function<void(int)>& pass) const;
 
   // Call it for each signal while the job runs.

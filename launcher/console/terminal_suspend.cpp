@@ -7,8 +7,7 @@ namespace dlaunch::launcher {
 // The shell's job control sees only this process; the workers have sessions of their own. If no shell could
 // continue this process (an orphaned process group, process 1), the kernel ignores the signal's default
 // action, and all continue at once.
-void suspend_with_terminal(agent::UvPoller& poller, agent::KeeperSpawner& spawner,
-                           const agent::Output& output) {
+void suspend_with_terminal(UvPoller& poller, agent::KeeperSpawner& spawner, const agent::Output& output) {
   struct sigaction before {};
   sigaction(SIGTSTP, nullptr, &before);
   if (before.sa_handler == SIG_IGN) return;

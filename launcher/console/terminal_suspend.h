@@ -9,7 +9,6 @@ namespace dlaunch::launcher {
 
 // From now on, SIGTSTP suspends the workers with this process, and they continue with it, with the terminal's
 // size at that time. REQUIRES: all arguments outlive the loop's run.
-void suspend_with_terminal(agent::UvPoller& poller, agent::KeeperSpawner& spawner,
-                           const agent::Output& output);
+void suspend_with_terminal(UvPoller& poller, agent::KeeperSpawner& spawner, const agent::Output& output);
 
 }  // namespace dlaunch::launcher

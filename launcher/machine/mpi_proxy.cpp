@@ -19,7 +19,7 @@ struct Ancestor {
 // /proc/PID/stat: "PID (NAME) STATE PARENT ... BEGAN ...", where the name may contain any characters.
 std::optional<Ancestor> look_at(pid_t pid) {
   constexpr std::size_t most = 4096;
-  const auto file = agent::read_plain_file("/proc/" + std::to_string(pid) + "/stat", most);
+  const auto file = read_plain_file("/proc/" + std::to_string(pid) + "/stat", most);
   if (!file) return std::nullopt;
   const std::size_t open = file->text.find('(');
   const std::size_t close = file->text.rfind(')');

@@ -48,7 +48,7 @@ std::string name_of(const fs::path& process) {
   std::ifstream file(process / "comm");
   std::string name;
   std::getline(file, name);
-  return agent::sanitize_for_terminal(name);
+  return sanitize_for_terminal(name);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::string variable(const char* name) {
 bool names_temporary_folder() { return !variable("TMPDIR").empty(); }
 
 // For small and short-lived files: in memory, which is faster than a disk, unless TMPDIR is set.
-Result<agent::LockedDir> scratch_dir_for_job() {
+Result<LockedDir> scratch_dir_for_job() {
   if (!names_temporary_folder()) {
     if (auto in_memory = agent::make_scratch_dir("/dev/shm")) return in_memory;
   }
@@ -32,14 +32,14 @@ Result<agent::LockedDir> scratch_dir_for_job() {
 
 // In memory in any case: a page that is backed by a disk can make a worker wait for the disk. None: there is
 // no such place, or the scratch directory is already in memory.
-agent::LockedDir pages_dir_for_job() {
+LockedDir pages_dir_for_job() {
   if (!names_temporary_folder()) return {};
   auto in_memory = agent::make_scratch_dir("/dev/shm");
-  return in_memory ? *in_memory : agent::LockedDir{};
+  return in_memory ? *in_memory : LockedDir{};
 }
 
 // None, unless the user requests torchrun's watchdog as with torchrun.
-Result<agent::TimerFifo> timer_fifo_for_job(const Result<agent::LockedDir>& scratch_dir) {
+Result<agent::TimerFifo> timer_fifo_for_job(const Result<LockedDir>& scratch_dir) {
   if (variable("TORCHELASTIC_ENABLE_FILE_TIMER") != "1") return agent::TimerFifo{};
   const std::string named = variable("TORCHELASTIC_TIMER_FILE");
   if (named.empty() && !scratch_dir) return scratch_dir.error();
@@ -54,7 +54,7 @@ Result<Containment> Containment::begin(char* argv0, std::size_t argv0_size) {
   auto scratch_dir = scratch_dir_for_job();
   // If the user chose the place, this is an error. Otherwise the job runs without, even on a full machine.
   if (!scratch_dir && names_temporary_folder()) return scratch_dir.error();
-  agent::JobResources resources{scratch_dir ? *scratch_dir : agent::LockedDir{}, {}, pages_dir_for_job()};
+  agent::JobResources resources{scratch_dir ? *scratch_dir : LockedDir{}, {}, pages_dir_for_job()};
   auto timer_fifo = timer_fifo_for_job(scratch_dir);
   if (!timer_fifo) {
     agent::remove_all(resources);

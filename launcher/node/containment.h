@@ -35,10 +35,10 @@ class Containment {
   void log_limitations() const;
 
  private:
-  Containment(Result<agent::LockedDir> scratch_dir, agent::Keeper keeper)
+  Containment(Result<LockedDir> scratch_dir, agent::Keeper keeper)
       : scratch_dir_(std::move(scratch_dir)), keeper_(std::move(keeper)) {}
 
-  Result<agent::LockedDir> scratch_dir_;  // may be missing
+  Result<LockedDir> scratch_dir_;  // may be missing
   agent::Keeper keeper_;
   bool has_keeper_ = true;
 };

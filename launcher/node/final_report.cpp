@@ -26,7 +26,7 @@ std::optional<std::string> error_text_of_cause(const JobReport& report) {
   if (!failed_here(report) || report.node.scratch_dir.empty()) return std::nullopt;
   const std::string path = agent::error_file_path(report.node.scratch_dir, cause.round,
                                                   static_cast<std::uint32_t>(cause.local_rank));
-  const auto file = agent::read_plain_file(path, agent::longest_error_file);
+  const auto file = read_plain_file(path, agent::longest_error_file);
   return file ? agent::with_error_code(file->text, report.outcome.exit_code) : std::nullopt;
 }
 

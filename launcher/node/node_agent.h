@@ -53,7 +53,7 @@ class NodeAgent {
     JobPlan& plan;  // open_endpoints() fills in the ports and addresses that it left open
     OutputFiles& files;
     UvLoop& loop;
-    agent::UvPoller& poller;
+    UvPoller& poller;
     agent::Output& output;
     agent::Postmortem& postmortem;
     agent::Reporter& reporter;

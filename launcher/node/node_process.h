@@ -70,7 +70,7 @@ class NodeProcess {
   OutputFiles files_;
   JobReport report_;
   UvLoop loop_;
-  agent::UvPoller poller_;
+  UvPoller poller_;
   agent::Output output_;
   LogReporter reporter_;
   StopSignals stop_signals_;

@@ -21,7 +21,7 @@ struct HostProcess {
   struct Output {
     explicit Output(const std::string& key) : content(key) {}
     int fd = -1;
-    agent::LineSplitter lines;
+    LineSplitter lines;
     AgentStream content;
     bool paused = false;
   };
@@ -32,7 +32,7 @@ struct HostProcess {
   int input = -1;  // -1: closed
   std::string unsent;
   std::array<Output, 2> outputs;  // by Stream
-  agent::Tail tail;               // of stderr
+  Tail tail;                      // of stderr
   bool up = false;
 };
 

@@ -19,7 +19,7 @@ int take_standard_input() {
   return fd;
 }
 
-Lifeline::Lifeline(agent::UvPoller& poller, Clock& clock, Timers& timers, int fd, Calls calls)
+Lifeline::Lifeline(UvPoller& poller, Clock& clock, Timers& timers, int fd, Calls calls)
     : poller_(poller), clock_(clock), timers_(timers), fd_(fd), calls_(std::move(calls)) {
   fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
   poller_.watch(fd_, true, false, *this);

@@ -16,7 +16,7 @@ namespace dlaunch::launcher {
 // process that inherits standard input. Returns the new descriptor, which is close-on-exec.
 int take_standard_input();
 
-class Lifeline final : public agent::FdHandler, public TimerHandler {
+class Lifeline final : public FdHandler, public TimerHandler {
  public:
   struct Calls {
     std::function<void(int signo)> signal;
@@ -24,7 +24,7 @@ class Lifeline final : public agent::FdHandler, public TimerHandler {
   };
 
   // All but `calls` must outlive it. Owns `fd`.
-  Lifeline(agent::UvPoller& poller, Clock& clock, Timers& timers, int fd, Calls calls);
+  Lifeline(UvPoller& poller, Clock& clock, Timers& timers, int fd, Calls calls);
   ~Lifeline() override;
   Lifeline(const Lifeline&) = delete;
   Lifeline& operator=(const Lifeline&) = delete;
@@ -41,7 +41,7 @@ class Lifeline final : public agent::FdHandler, public TimerHandler {
   void report_loss(const std::string& why);
   void expect_more();
 
-  agent::UvPoller& poller_;
+  UvPoller& poller_;
   Clock& clock_;
   Timers& timers_;
   const int fd_;

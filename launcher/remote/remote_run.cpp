@@ -93,7 +93,7 @@ void log_warnings(const Options& options, const EnvironmentMap& environment) {
   }
 }
 
-void handle_signals(agent::UvPoller& poller, RemoteRunner& runner, StopSignals& heard) {
+void handle_signals(UvPoller& poller, RemoteRunner& runner, StopSignals& heard) {
   const auto stop = [&runner, &heard](int signo) {
     heard.on_signal(signo);
     runner.on_signal(signo, true);
@@ -198,7 +198,7 @@ int run_on_hosts(const Options& options, const Dependencies& dependencies) {
   StopSignals stop_signals(options.node.stop_signals);
   int exit_code = exit_error;
   {
-    agent::UvPoller poller(loop);
+    UvPoller poller(loop);
     RemoteRunner runner(*plan,
                         options.node.preempt_signal == 0 ? Duration::zero() : options.node.preempt_notice,
                         options.output_timeout, loop, poller, consoles);

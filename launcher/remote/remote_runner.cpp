@@ -22,7 +22,7 @@ constexpr std::size_t most_read_ahead = 32U << 20;
 }  // namespace
 
 RemoteRunner::RemoteRunner(const RemotePlan& plan, Duration notice, Duration reader_patience, UvLoop& loop,
-                           agent::UvPoller& poller, Consoles& consoles)
+                           UvPoller& poller, Consoles& consoles)
     : plan_(plan),
       job_(plan, notice),
       loop_(loop),

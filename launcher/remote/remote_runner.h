@@ -22,14 +22,14 @@
 
 namespace dlaunch::launcher {
 
-class RemoteRunner final : public agent::FdHandler, public TimerHandler {
+class RemoteRunner final : public FdHandler, public TimerHandler {
  public:
   using Consoles = std::array<agent::Console, 2>;  // stdout, stderr
 
   // All must outlive it. The loop is stopped when the job has ended. For `notice` see RemoteJob;
   // `reader_patience`: how long to wait for a reader that takes nothing, once the job is over.
   RemoteRunner(const RemotePlan& plan, Duration notice, Duration reader_patience, UvLoop& loop,
-               agent::UvPoller& poller, Consoles& consoles);
+               UvPoller& poller, Consoles& consoles);
   ~RemoteRunner() override;
   RemoteRunner(const RemoteRunner&) = delete;
   RemoteRunner& operator=(const RemoteRunner&) = delete;
@@ -73,7 +73,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   const RemotePlan& plan_;
   RemoteJob job_;
   UvLoop& loop_;
-  agent::UvPoller& poller_;
+  UvPoller& poller_;
   Consoles& consoles_;
   std::vector<HostProcess> hosts_;                         // by node rank
   std::map<int, std::pair<std::size_t, Stream>> readers_;  // by descriptor: whose output it is

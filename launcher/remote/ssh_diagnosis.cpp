@@ -58,12 +58,12 @@ std::string replaced(std::string text, std::string_view word, const std::string&
 }
 
 std::string last_line(const std::string& stderr_tail) {
-  const std::string text = agent::sanitize_for_terminal(stderr_tail, true);
+  const std::string text = sanitize_for_terminal(stderr_tail, true);
   const std::size_t end = text.find_last_not_of(" \t\n");
   if (end == std::string::npos) return "";
   const std::size_t before = text.find_last_of('\n', end);
   const std::size_t begin = before == std::string::npos ? 0 : before + 1;
-  return agent::shortened(text.substr(begin, end + 1 - begin), longest_why);
+  return shortened(text.substr(begin, end + 1 - begin), longest_why);
 }
 
 bool is_ssh(const StartFailure& failure) {

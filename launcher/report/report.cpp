@@ -13,7 +13,6 @@ namespace {
 using agent::Failure;
 using agent::FailureKind;
 using agent::Outcome;
-using agent::sanitize_for_terminal;
 
 constexpr std::size_t shown_others = 5;
 constexpr std::size_t shown_restarts = 5;
@@ -46,7 +45,7 @@ std::string distance(Duration after) {
 }
 
 std::string one_line(const Failure& failure) {
-  return agent::shortened(sanitize_for_terminal(describe(failure)), longest_line);
+  return shortened(sanitize_for_terminal(describe(failure)), longest_line);
 }
 
 std::string others(const Outcome& outcome) {
@@ -90,7 +89,7 @@ std::string collectives(const Outcome& outcome) {
   std::string text;
   for (std::size_t i = outcome.cause.kind == FailureKind::hang ? 1 : 0; i < outcome.rank_positions.size();
        ++i)
-    text += "\n  " + agent::shortened(sanitize_for_terminal(outcome.rank_positions[i]), longest_line);
+    text += "\n  " + shortened(sanitize_for_terminal(outcome.rank_positions[i]), longest_line);
   return text.empty() ? "" : "last known position of the ranks:" + text;
 }
 

@@ -10,6 +10,7 @@
 #include "store/base/overloaded.h"
 
 namespace dlaunch {
+using namespace store;
 inline namespace v1 {
 
 namespace {

@@ -4,6 +4,7 @@
 #include "runtime/group/world.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 // Without the registry, which must not be created when the library is loaded.

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -36,4 +36,4 @@ void await_debugger(const std::function<void()>& check) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Prints to stderr which process waits, and how to attach to it.
 void announce_wait(const std::string& who);
@@ -12,4 +12,4 @@ void announce_wait(const std::string& who);
 // Returns when a debugger is attached. `check` is called from time to time; what it throws ends the wait.
 void await_debugger(const std::function<void()>& check);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

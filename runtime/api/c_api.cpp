@@ -44,7 +44,7 @@ int note_failure(int status, const char* message, const dlaunch::ErrorContext& c
 
 }  // namespace
 
-namespace dlaunch::c {
+namespace dlaunch::internal::c {
 
 int note_current_failure() noexcept {
   try {
@@ -89,11 +89,11 @@ const char* keep_text(std::string text) {
   return last_text.c_str();
 }
 
-}  // namespace dlaunch::c
+}  // namespace dlaunch::internal::c
 
 namespace {
 
-using namespace dlaunch::c;
+using namespace dlaunch::internal::c;
 
 std::vector<Tensor> tensors_of(const dlaunch_tensor* list, std::size_t count) {
   if (count > 0) (void)required(list, "a list of tensors");

@@ -24,7 +24,7 @@ struct dlaunch_work {
   dlaunch::ProcessGroup group;
 };
 
-namespace dlaunch::c {
+namespace dlaunch::internal::c {
 
 // Stores the message of the current exception for dlaunch_last_error(); returns its number.
 int note_current_failure() noexcept;
@@ -66,4 +66,4 @@ const T& required(const T* pointer, const char* what) {
 ProcessGroup group_of(const dlaunch_group* group);
 std::optional<std::chrono::milliseconds> timeout_of(std::int64_t ms);
 
-}  // namespace dlaunch::c
+}  // namespace dlaunch::internal::c

@@ -13,7 +13,7 @@ struct dlaunch_mesh {
 
 namespace {
 
-using namespace dlaunch::c;
+using namespace dlaunch::internal::c;
 using dlaunch::DeviceMesh;
 using dlaunch::ProcessGroup;
 

@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace dlaunch::c;
+using namespace dlaunch::internal::c;
 using dlaunch::DistError;
 using dlaunch::KeyValueStore;
 using dlaunch::TcpKeyValueStore;

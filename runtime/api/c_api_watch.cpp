@@ -6,7 +6,7 @@
 #include "dlaunch/profiling.h"
 #include "runtime/api/c_api.h"
 
-using namespace dlaunch::c;
+using namespace dlaunch::internal::c;
 using dlaunch::DistError;
 
 static_assert(static_cast<int>(dlaunch::DebugLevel::off) == DLAUNCH_DEBUG_OFF);

@@ -15,6 +15,7 @@
 #include "runtime/base/process_environment.h"
 
 namespace dlaunch {
+using namespace internal;
 
 namespace {
 
@@ -111,6 +112,9 @@ LogLevel get_log_level() {
 void set_log_handler(LogHandler new_handler) { handler() = std::move(new_handler); }
 
 }  // namespace v1
+}  // namespace dlaunch
+
+namespace dlaunch::internal {
 
 void log(LogLevel level, const std::string& message) {
   if (!logs(level)) return;
@@ -120,4 +124,4 @@ void log(LogLevel level, const std::string& message) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

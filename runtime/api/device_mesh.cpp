@@ -12,6 +12,7 @@
 #include "runtime/rendezvous/key_value_store.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 struct DeviceMesh::State {

@@ -11,6 +11,7 @@
 #include "store/contract/worker_env.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 namespace {

@@ -18,8 +18,7 @@
 #include "runtime/rendezvous/rendezvous.h"
 #include "store/client/prefix_store.h"
 
-namespace dlaunch {
-inline namespace v1 {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -144,5 +143,4 @@ void GroupImpl::release_held_ranks(const Stop& stop) {
   }
 }
 
-}  // namespace v1
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

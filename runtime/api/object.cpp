@@ -11,6 +11,7 @@
 #include "runtime/group/group_impl.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 namespace {

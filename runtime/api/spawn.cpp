@@ -17,6 +17,7 @@
 #include "runtime/group/first_failure.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 SpawnError::~SpawnError() = default;

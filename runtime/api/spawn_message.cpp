@@ -21,7 +21,7 @@
 #include "dlaunch/spawn.h"
 #include "runtime/base/process_environment.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 template <class Archive>
 void serialize(Archive& archive, SpawnOrder& order) {
@@ -117,6 +117,10 @@ std::vector<std::string> own_environment() {
   return variables;
 }
 
+}  // namespace dlaunch::internal
+
+namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 void register_spawn_function(const std::string& name, SpawnFunction function) {

@@ -8,7 +8,7 @@
 
 #include "runtime/api/spawned_rank.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // "FILE,PIPE". Present from exec until run_if_spawned() has read it.
 inline constexpr std::string_view spawn_variable = "DLAUNCH_SPAWN";
@@ -29,4 +29,4 @@ int spawn_message(const SpawnMessage& message);
 std::vector<std::string> own_command_line();
 std::vector<std::string> own_environment();
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

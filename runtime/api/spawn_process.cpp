@@ -16,7 +16,7 @@
 #include "dlaunch/error.h"
 #include "runtime/api/spawn_message.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -161,4 +161,4 @@ std::optional<RankFailure> reap(SpawnedProcess& process) {
                      report.peer, report.thrown_ns};
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -13,7 +13,7 @@
 #include "runtime/api/spawned_rank.h"
 #include "runtime/group/first_failure.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class Descriptor {
  public:
@@ -68,4 +68,4 @@ SpawnedProcess exec_rank(const SpawnOrder& order, const std::string& function,
 // Waits for the process's end and returns its failure, or nothing.
 std::optional<RankFailure> reap(SpawnedProcess& process);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -21,7 +21,7 @@
 #include "store/client/file_store.h"
 #include "store/contract/worker_env.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -98,4 +98,4 @@ int run_as_rank(const SpawnOrder& order, int report_fd, const std::function<void
   return failure.empty() ? 0 : 1;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct SpawnOrder {
   int rank = -1;
@@ -27,4 +27,4 @@ struct SpawnReport {
 // code. REQUIRES: the process has no other thread, and has made no group.
 int run_as_rank(const SpawnOrder& order, int report_fd, const std::function<void(int rank)>& body);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

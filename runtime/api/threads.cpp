@@ -12,6 +12,7 @@
 #include "store/client/hash_store.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 void run_ranks_as_threads(int size, const std::function<void(int rank)>& body) {

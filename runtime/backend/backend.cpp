@@ -4,6 +4,7 @@
 #include "runtime/base/errors.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 // Here, so that the types' run-time information exists once, in libdlaunch.so (see error.cpp).

@@ -24,6 +24,7 @@
 #include "runtime/reduce/integer_avg.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 namespace {
@@ -240,7 +241,7 @@ Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduct
     return impl_->start_short_all_reduce(fingerprint, operation, tensor, reduction);
   }
   return impl_->start(fingerprint, operation, [tensor, reduction](Exchange& exchange) {
-    dlaunch::all_reduce(exchange, tensor.bytes(), tensor.dtype(), reduction);
+    internal::all_reduce(exchange, tensor.bytes(), tensor.dtype(), reduction);
   });
 }
 
@@ -248,7 +249,7 @@ Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation
   const CollectiveFingerprint fingerprint{
       .kind = CollectiveKind::broadcast, .dtype = tensor.dtype(), .root = src, .count = tensor.numel()};
   return impl_->start(fingerprint, operation, [tensor, src](Exchange& exchange) {
-    dlaunch::broadcast(exchange, tensor.bytes(), src);
+    internal::broadcast(exchange, tensor.bytes(), src);
   });
 }
 
@@ -257,13 +258,13 @@ Work CollectiveBackend::all_gather(std::span<const Tensor> outputs, const Tensor
   const CollectiveFingerprint fingerprint =
       fingerprint_of_parts(CollectiveKind::all_gather, input.dtype(), outputs);
   return impl_->start(fingerprint, operation, [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
-    dlaunch::all_gather(exchange, places, input.bytes());
+    internal::all_gather(exchange, places, input.bytes());
   });
 }
 
 Work CollectiveBackend::barrier(const Operation& operation) {
   return impl_->start(CollectiveFingerprint{.kind = CollectiveKind::barrier}, operation,
-                      [](Exchange& exchange) { dlaunch::barrier(exchange); });
+                      [](Exchange& exchange) { internal::barrier(exchange); });
 }
 
 Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduction,
@@ -284,7 +285,7 @@ Work CollectiveBackend::gather(std::span<const Tensor> outputs, const Tensor& in
       .kind = CollectiveKind::gather, .dtype = input.dtype(), .root = dst, .count = input.numel()};
   return impl_->start(fingerprint, operation,
                       [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
-                        dlaunch::gather(exchange, places, input.bytes(), dst);
+                        internal::gather(exchange, places, input.bytes(), dst);
                       });
 }
 
@@ -294,7 +295,7 @@ Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> in
       .kind = CollectiveKind::scatter, .dtype = output.dtype(), .root = src, .count = output.numel()};
   return impl_->start(fingerprint, operation,
                       [output, places = bytes_of<ConstBytes>(inputs), src](Exchange& exchange) {
-                        dlaunch::scatter(exchange, output.bytes(), places, src);
+                        internal::scatter(exchange, output.bytes(), places, src);
                       });
 }
 
@@ -305,7 +306,7 @@ Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Ten
   fingerprint.op = reduction.op;
   return impl_->start(fingerprint, operation,
                       [output, places = bytes_of<ConstBytes>(inputs), reduction](Exchange& exchange) {
-                        dlaunch::reduce_scatter(exchange, output.bytes(), places, output.dtype(), reduction);
+                        internal::reduce_scatter(exchange, output.bytes(), places, output.dtype(), reduction);
                       });
 }
 
@@ -315,7 +316,7 @@ Work CollectiveBackend::all_to_all(std::span<const Tensor> outputs, std::span<co
                                           .dtype = inputs.front().dtype()};
   return impl_->start(fingerprint, operation,
                       [to = bytes_of<Bytes>(outputs), from = bytes_of<ConstBytes>(inputs)](
-                          Exchange& exchange) { dlaunch::all_to_all(exchange, to, from); });
+                          Exchange& exchange) { internal::all_to_all(exchange, to, from); });
 }
 
 Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
@@ -326,7 +327,7 @@ Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, co
   fingerprint.op = reduction.op;
   return impl_->start(fingerprint, operation,
                       [places = bytes_of<Bytes>(tensors), dtype, reduction](Exchange& exchange) {
-                        dlaunch::all_reduce_coalesced(exchange, places, dtype, reduction);
+                        internal::all_reduce_coalesced(exchange, places, dtype, reduction);
                       });
 }
 

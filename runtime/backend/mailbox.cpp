@@ -8,7 +8,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/stragglers.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct Mailbox::PostedMessage final : Transfer {
   PostedMessage(Mailbox& mailbox, bool is_send, Address where, std::byte* memory, std::size_t length)
@@ -288,4 +288,4 @@ void Mailbox::leave(int rank) {
   changed_.notify_all();
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

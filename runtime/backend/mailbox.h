@@ -17,7 +17,7 @@
 
 #include "dlaunch/transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Shared by its ranks, each of which may be a thread. A send completes when its receive is posted. Outlives
 // its transfers.
@@ -113,4 +113,4 @@ class MailboxEagerChannel final : public EagerChannel {
   std::vector<std::byte> draft_ = std::vector<std::byte>(max_message_size);
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -5,7 +5,7 @@
 #include "dlaunch/error.h"
 #include "runtime/backend/registry.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 void* find_in_module(const std::string& file, const char* symbol, const std::string& what_fails) {
   std::string problem = "it is in none of the backends' folders";
@@ -24,4 +24,4 @@ void* find_in_module(const std::string& file, const char* symbol, const std::str
   throw DistStoreError(what_fails + ": the module " + file + " cannot be loaded: " + problem);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 
 #include "runtime/base/start_thread.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -93,4 +93,4 @@ OperationQueue::Operation* OperationQueue::next_to_begin() {
   return &next;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

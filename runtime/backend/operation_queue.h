@@ -18,7 +18,7 @@
 
 #include "dlaunch/backend.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // One call at a time. post() starts a thread, which ends after `idle_limit` without work: the number of
 // threads grows with the groups in use, not with all groups. A program that only calls run() has no thread
@@ -67,4 +67,4 @@ class OperationQueue {
   std::thread thread_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <optional>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -140,4 +140,4 @@ std::vector<std::string> backend_folders() {
   return folders;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -10,7 +10,7 @@
 #include "dlaunch/backend.h"
 #include "store/base/result.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The name of a backend as it is stored and shown: in lower case.
 std::string plain_name(std::string_view text);
@@ -47,4 +47,4 @@ class Registry {
 // The folders of DLAUNCH_BACKEND_PATH, then "dlaunch" beside the library that holds this code.
 std::vector<std::string> backend_folders();
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // All objects of one class; a copy calls close_in_child() of each. Never destroyed: a process may fork while
 // it ends.
@@ -33,4 +33,4 @@ struct CloseOnFork {
   }
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

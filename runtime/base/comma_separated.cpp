@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 std::string describe_ranks(const std::vector<int>& ranks) {
   constexpr std::size_t most = 16;
@@ -14,4 +14,4 @@ std::string describe_ranks(const std::vector<int>& ranks) {
   return text;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // "0, 2, 3", "dp, tp".
 template <class T>
@@ -24,4 +24,4 @@ std::string comma_separated(const std::vector<T>& things) {
 // "ranks 1, 4, 7"; only the first ones of many.
 std::string describe_ranks(const std::vector<int>& ranks);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -10,7 +10,7 @@
 #include "dlaunch/backend.h"
 #include "store/base/time.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Stands for "no limit": long enough for any job, short enough that no clock arithmetic overflows.
 inline constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24 * 365);
@@ -53,4 +53,4 @@ inline std::string in_words(std::chrono::milliseconds length) {
   return to_words(std::chrono::duration_cast<Duration>(length));
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

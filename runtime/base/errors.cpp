@@ -1,6 +1,6 @@
 #include "runtime/base/errors.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -102,4 +102,4 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

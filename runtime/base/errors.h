@@ -7,7 +7,7 @@
 #include "dlaunch/error.h"
 #include "store/contract/worker_page.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The same kind of error with the unknown parts of its place filled in from `context`. Other exceptions (out
 // of memory, a mistake in a third-party backend) become a DistBackendError.
@@ -49,4 +49,4 @@ std::string reason_of(const std::exception_ptr& error);
 // The message, place included.
 std::string message_of(const std::exception_ptr& error);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -5,11 +5,11 @@
 
 #include <string>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 inline std::string host_name() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "an unnamed host";
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -5,11 +5,11 @@
 
 #include "dlaunch/debug.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 inline bool logs(LogLevel level) { return level <= get_log_level(); }
 
 // Any thread.
 void log(LogLevel level, const std::string& message);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -10,7 +10,7 @@
 
 #include "dlaunch/error.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Costs a load: the process counts the forks that lead to it. Any thread.
 class OwnProcess {
@@ -33,4 +33,4 @@ inline constexpr const char* forked_copy =
     "this process was forked from the one that joined the group and has none of its threads and "
     "connections: make the call in that process, or let this one join a group of its own";
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Calls `action` then, once, however often this was called; before the destructors of the static objects that
 // existed at the first call. Not in copies made by fork(): the objects of the action belong to the original.
@@ -22,4 +22,4 @@ void at_process_end() {
   process = getpid();
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 
 // The variable's value in this process's environment; nothing if it is not set.
 std::optional<std::string> process_environment(std::string_view name);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -9,7 +9,7 @@
 #include "dlaunch/error.h"
 #include "store/base/task_limits.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Throws DistBackendError if no thread can be started.
 template <class F>
@@ -22,4 +22,4 @@ std::thread start_thread(F&& run) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct RankProgress {
   int rank;
@@ -25,4 +25,4 @@ inline std::vector<int> stragglers(std::span<const RankProgress> others, std::ui
   return result;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

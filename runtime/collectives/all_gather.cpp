@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -98,4 +98,4 @@ void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> output
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -5,7 +5,7 @@
 
 #include "runtime/collectives/exchange.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // outputs[i] becomes rank i's input. REQUIRES: one output for each rank, the same sizes on all ranks, and
 // input.size() == outputs[rank].size(); `input` may be outputs[rank].
@@ -21,4 +21,4 @@ void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte
 void all_gather_by_doubling(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                             std::span<const std::byte> input);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

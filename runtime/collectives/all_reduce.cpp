@@ -10,7 +10,7 @@
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Recursive doubling: in round k each rank exchanges everything that it has with the rank whose number
 // differs in bit k, so after log2(size) rounds every rank has combined all. If the size is not a power of
@@ -213,4 +213,4 @@ void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, co
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -8,7 +8,7 @@
 #include "runtime/collectives/exchange.h"
 #include "runtime/reduce/reduce.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Every rank's `values` become the reduction of all of them, with the same bits on every rank, independent of
 // timing. REQUIRES: !why_not_allowed(dtype, reduction.op).
@@ -63,4 +63,4 @@ class ShortAllReduce {
 void all_reduce_by_halving(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op);
 void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Pairwise exchange: in step k each rank sends to the rank k to the right and receives from the rank k to the
 // left, so that at no time all ranks send to the same one. (R. Thakur et al., 2005, section 4.3.) Some steps
@@ -39,4 +39,4 @@ void all_to_all(Exchange& exchange, std::span<const std::span<std::byte>> output
   wait_for_all(sent);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

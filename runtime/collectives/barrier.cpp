@@ -1,6 +1,6 @@
 #include "runtime/collectives/barrier.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Dissemination: in round k each rank notifies the rank 2^k to the right that it, and all ranks that it knows
 // of, have arrived. (D. Hensgen, R. Finkel, U. Manber: "Two algorithms for barrier synchronization", 1988.)
@@ -15,4 +15,4 @@ void barrier(Exchange& exchange) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

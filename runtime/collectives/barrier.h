@@ -2,9 +2,9 @@
 
 #include "runtime/collectives/exchange.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Returns when every rank has called it.
 void barrier(Exchange& exchange);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

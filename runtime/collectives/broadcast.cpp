@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Binomial tree: counted from the source, rank r gets the values from r without its lowest bit, and passes
 // them to r + 1, r + 2, r + 4, ... below that bit, the farthest first since most ranks depend on it. (R.
@@ -44,4 +44,4 @@ void broadcast(Exchange& exchange, std::span<std::byte> values, int src) {
   wait_for_all(sent);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

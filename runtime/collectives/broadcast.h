@@ -5,9 +5,9 @@
 
 #include "runtime/collectives/exchange.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Every rank's `values` become those of rank `src`.
 void broadcast(Exchange& exchange, std::span<std::byte> values, int src);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

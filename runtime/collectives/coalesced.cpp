@@ -4,7 +4,7 @@
 
 #include "runtime/collectives/all_reduce.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 void all_reduce_coalesced(Exchange& exchange, std::span<const std::span<std::byte>> tensors, DType dtype,
                           const Reduction& reduction) {
@@ -36,4 +36,4 @@ void all_reduce_coalesced(Exchange& exchange, std::span<const std::span<std::byt
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

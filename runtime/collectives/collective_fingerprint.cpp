@@ -1,6 +1,6 @@
 #include "runtime/collectives/collective_fingerprint.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 std::string to_string(const CollectiveFingerprint& fingerprint) {
   const std::string values =
@@ -31,4 +31,4 @@ std::string to_string(const CollectiveFingerprint& fingerprint) {
   return "an unknown operation";
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -7,7 +7,7 @@
 #include "dlaunch/reduce_op.h"
 #include "dlaunch/tensor.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 enum class CollectiveKind : std::uint8_t {
   all_reduce = 1,
@@ -39,4 +39,4 @@ struct CollectiveFingerprint {
 // "all_reduce(1000 x float32, sum)"
 std::string to_string(const CollectiveFingerprint& fingerprint);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -7,7 +7,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -319,4 +319,4 @@ void Exchange::check_call(int peer, const MessageHeader& header) const {
                          {.peer = peer});
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

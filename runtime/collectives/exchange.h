@@ -36,7 +36,7 @@
 #include "runtime/collectives/message_header.h"
 #include "runtime/collectives/workspace.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Releases a message of an eager channel that is no longer needed.
 struct ReleaseToChannel {
@@ -151,4 +151,4 @@ void wait_for_all(std::span<Exchange::Send> messages);
 // The same, in place. REQUIRES: no two of them from one rank.
 void wait_for_all(std::span<Exchange::Receive> messages);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -109,4 +109,4 @@ void scatter(Exchange& exchange, std::span<std::byte> output,
   wait_for_all(sent);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

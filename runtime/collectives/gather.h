@@ -6,7 +6,7 @@
 
 #include "runtime/collectives/exchange.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // At rank `root` outputs[i] becomes rank i's input. REQUIRES: all inputs and outputs have the same size; one
 // output for each rank at the root, none elsewhere. `input` may be outputs[rank()].
@@ -17,4 +17,4 @@ void gather(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
 void scatter(Exchange& exchange, std::span<std::byte> output,
              std::span<const std::span<const std::byte>> inputs, int root);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 
 #include "runtime/collectives/collective_fingerprint.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The first 64 bytes of a message in the eager channel; a cache line keeps the content behind it aligned.
 struct MessageHeader {
@@ -76,4 +76,4 @@ inline std::uint64_t hash_of(const CollectiveFingerprint& fingerprint, std::uint
   return mixed(mixed(hash, fingerprint.count), fingerprint.layout);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -9,7 +9,7 @@
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -191,4 +191,4 @@ void reduce_scatter(Exchange& exchange, std::span<std::byte> output,
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

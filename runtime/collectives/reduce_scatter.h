@@ -6,7 +6,7 @@
 #include "dlaunch/backend.h"
 #include "runtime/collectives/exchange.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // inputs[i] is for rank i: `output` becomes the reduction of every rank's inputs[rank()], with the same bits
 // whatever the timing. The inputs stay unchanged, but `output` may be inputs[rank()].
@@ -26,4 +26,4 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
                             std::span<const std::span<const std::byte>> inputs, DType dtype,
                             const Reduction& reduction);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -9,7 +9,7 @@
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -87,4 +87,4 @@ void reduce_to_root(Exchange& exchange, std::span<std::byte> values, DType dtype
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

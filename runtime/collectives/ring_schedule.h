@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class RingSchedule {
  public:
@@ -46,4 +46,4 @@ struct EvenPart {
   const std::size_t length;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

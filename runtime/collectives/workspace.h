@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Used by one thread at a time.
 class Workspace {
@@ -45,4 +45,4 @@ class Workspace {
   std::array<Scratch, first_early + early_areas> scratch_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -39,4 +39,4 @@ bool aliases(std::span<const Tensor> written, std::span<const Tensor> read) {
   });
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

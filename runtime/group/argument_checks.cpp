@@ -5,7 +5,7 @@
 #include "runtime/group/tensor_parts.h"
 #include "runtime/reduce/reduce.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 std::string elements(const Tensor& tensor) { return std::to_string(tensor.numel()) + " elements"; }
 
@@ -129,4 +129,4 @@ void require_message(const GroupDescription& group, const char* operation, const
   if (receives) require_writable(group, operation, tensor);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -12,7 +12,7 @@
 #include "dlaunch/tensor.h"
 #include "runtime/group/group_description.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 [[noreturn]] void reject(const GroupDescription& group, const char* operation, const std::string& reason);
 
@@ -47,4 +47,4 @@ std::vector<Tensor> split_rows(const GroupDescription& group, const char* operat
 // "6 elements"
 std::string elements(const Tensor& tensor);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

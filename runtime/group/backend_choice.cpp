@@ -11,7 +11,7 @@
 #include "runtime/rendezvous/bootstrap.h"
 #include "store/client/prefix_store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -139,4 +139,4 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
   return backends;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -12,7 +12,7 @@
 #include "runtime/group/group_impl.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct ChosenModule {
   const BackendModule* module;
@@ -37,4 +37,4 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
                                                     const std::string& master_host,
                                                     const std::function<void()>& check);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -10,7 +10,7 @@
 #include "runtime/group/splits.h"
 #include "store/client/prefix_store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -103,4 +103,4 @@ void CallComparison::synchronize(std::optional<StoreBarrier>& barrier, const cha
                group_.rank);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -13,7 +13,7 @@
 #include "runtime/rendezvous/store_barrier.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // One group's. Each function throws DistNetworkError, on all ranks, if the calls differ or if a rank does not
 // come; and StoreError.
@@ -52,4 +52,4 @@ class CallComparison {
   std::optional<StoreBarrier> barriers_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -50,4 +50,4 @@ CallRecord::CallRecord(const CoordinatedCall& call, std::size_t ranks, std::uint
                  recorder_.begin({.operation = recorded_as(call.context().operation), .input = ranks},
                                  sequence, -1, limit)) {}
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -18,7 +18,7 @@
 #include "runtime/rendezvous/rendezvous.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Its errors name the call, and reach the other ranks if they must not wait for this one.
 class CoordinatedCall {
@@ -80,4 +80,4 @@ class CallRecord {
   Recording recording_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

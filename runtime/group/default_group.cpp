@@ -20,7 +20,7 @@
 #include "store/client/file_store.h"
 #include "store/client/prefix_store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -254,4 +254,4 @@ DefaultGroup DefaultGroupInit::form(const LivenessSocket* liveness_socket) {
   return made;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -15,7 +15,7 @@
 #include "runtime/rendezvous/failure_detector.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class GroupRendezvous;
 
@@ -82,4 +82,4 @@ class DefaultGroupInit {
   std::shared_ptr<Store> store_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

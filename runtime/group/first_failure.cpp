@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 FirstFailure first_failure(std::span<const RankFailure> failures, std::span<const int> well) {
   const auto cause = std::ranges::find(failures, false, &RankFailure::blames_another);
@@ -20,4 +20,4 @@ FirstFailure first_failure(std::span<const RankFailure> failures, std::span<cons
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct RankFailure {
   int rank;
@@ -28,4 +28,4 @@ struct FirstFailure {
 // follows the blame from rank to rank to the end. REQUIRES: !failures.empty(), each rank once.
 FirstFailure first_failure(std::span<const RankFailure> failures, std::span<const int> well);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

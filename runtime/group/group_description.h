@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct GroupDescription {
   std::string name;
@@ -20,4 +20,4 @@ struct GroupDescription {
   std::vector<bool> compares = {};  // at DebugLevel::detail when the ranks met
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -16,8 +16,7 @@
 #include "runtime/record/call_stack.h"
 #include "runtime/rendezvous/loss_propagation.h"
 
-namespace dlaunch {
-inline namespace v1 {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -431,5 +430,4 @@ void GroupImpl::leave(Deadline deadline) {
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->leave(deadline);
 }
 
-}  // namespace v1
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

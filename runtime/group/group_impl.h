@@ -20,8 +20,7 @@
 #include "runtime/record/recorder.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
-inline namespace v1 {
+namespace dlaunch::internal {
 
 // Checks the arguments, numbers the operations, gives them deadlines, chooses the backend by the tensor's
 // device, and stores the first error: it breaks the group, and every later call repeats it.
@@ -198,5 +197,4 @@ class GroupImpl {
   bool destroyed_ = false;
 };
 
-}  // namespace v1
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -9,8 +9,7 @@
 #include "runtime/group/tensor_parts.h"
 #include "runtime/group/when_all.h"
 
-namespace dlaunch {
-inline namespace v1 {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -434,5 +433,4 @@ std::vector<Work> GroupImpl::batch_isend_irecv(std::span<const P2POp> ops) {
   return works;
 }
 
-}  // namespace v1
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

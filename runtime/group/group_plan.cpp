@@ -11,7 +11,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/group/default_group.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 std::vector<int> checked_members(std::vector<int> ranks, int world_size) {
   if (ranks.empty()) {
@@ -58,4 +58,4 @@ std::string hash_of(const std::vector<int>& ranks) {
   return std::to_string(hash);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

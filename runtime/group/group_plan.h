@@ -9,7 +9,7 @@
 #include "runtime/group/group_description.h"
 #include "runtime/group/group_impl.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct GroupPlan {
   GroupDescription description;
@@ -26,4 +26,4 @@ std::vector<int> checked_members(std::vector<int> ranks, int world_size);
 // For a key that the members of one set of ranks have in common.
 std::string hash_of(const std::vector<int>& ranks);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -7,7 +7,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/record/recorder.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -67,4 +67,4 @@ std::shared_ptr<GroupImpl> make_group(GroupDescription description,
   return std::make_shared<GroupImpl>(std::move(description), std::move(backends), std::move(keys), record);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

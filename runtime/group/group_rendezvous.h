@@ -17,7 +17,7 @@
 #include "runtime/rendezvous/rendezvous.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class GroupRendezvous {
  public:
@@ -61,4 +61,4 @@ std::shared_ptr<GroupImpl> make_group(GroupDescription description,
                                       std::shared_ptr<Store> keys, const std::string& identity,
                                       bool recorded);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

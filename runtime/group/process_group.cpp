@@ -5,6 +5,7 @@
 #include "runtime/group/group_impl.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 int ProcessGroup::rank() const { return GroupImpl::of(*this).description().rank; }

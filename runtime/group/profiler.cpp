@@ -5,7 +5,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/process_end.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 Profiler& profiler() {
   static Profiler& only = *new Profiler;  // operations may end while the process does
@@ -85,6 +85,10 @@ void Profiler::stop_trace() {
   listening_ = callback_ != nullptr;
 }
 
+}  // namespace dlaunch::internal
+
+namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 void set_profiling_callback(ProfilingCallback callback) { profiler().set_callback(std::move(callback)); }

@@ -12,7 +12,7 @@
 #include "runtime/group/group_impl.h"
 #include "runtime/record/trace_file.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class Profiler {
  public:
@@ -71,4 +71,4 @@ class ProfiledCall {
 // The file of rank N's trace (DLAUNCH_TRACE): "a/b.json" -> "a/b.rankN.json".
 std::string trace_path(const std::string& path, int rank);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

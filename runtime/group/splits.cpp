@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -50,4 +50,4 @@ std::string split_mismatch(std::span<const std::string> all) {
   return text;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -9,7 +9,7 @@
 
 #include "dlaunch/tensor.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // One rank's sizes, on one line. REQUIRES: one output and one input for each rank.
 std::string splits_text(std::span<const Tensor> outputs, std::span<const Tensor> inputs);
@@ -17,4 +17,4 @@ std::string splits_text(std::span<const Tensor> outputs, std::span<const Tensor>
 // Which ranks send another size than the receiver expects; empty: none. `all`: splits_text(), by rank.
 std::string split_mismatch(std::span<const std::string> all);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

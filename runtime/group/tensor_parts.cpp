@@ -1,6 +1,6 @@
 #include "runtime/group/tensor_parts.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 Tensor slice(const Tensor& whole, std::size_t begin, std::size_t count) {
   std::byte* const data = static_cast<std::byte*>(whole.data()) + begin * size_of(whole.dtype());
@@ -30,4 +30,4 @@ std::uint64_t elements_of(std::span<const Tensor> tensors) {
   return sum;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -8,7 +8,7 @@
 
 #include "dlaunch/tensor.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // A view of `count` elements of the tensor from element `begin` on.
 Tensor slice(const Tensor& whole, std::size_t begin, std::size_t count);
@@ -19,4 +19,4 @@ std::vector<Tensor> equal_parts(const Tensor& whole, std::size_t parts);
 std::uint64_t bytes_of(std::span<const Tensor> tensors);
 std::uint64_t elements_of(std::span<const Tensor> tensors);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 Work when_all(std::span<const Work> works) {
   if (works.empty()) return {};
@@ -40,4 +40,4 @@ void wait_all_noexcept(std::span<const Work> works) noexcept {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -5,7 +5,7 @@
 
 #include "dlaunch/work.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Completes when all of them have completed, with the error of the first one in the list that failed.
 Work when_all(std::span<const Work> works);
@@ -14,4 +14,4 @@ Work when_all(std::span<const Work> works);
 // operation could not be started. Their memory is free then.
 void wait_all_noexcept(std::span<const Work> works) noexcept;
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -16,6 +16,7 @@
 #include "runtime/record/recorder.h"
 
 namespace dlaunch {
+using namespace internal;
 inline namespace v1 {
 
 namespace {

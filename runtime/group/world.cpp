@@ -20,7 +20,7 @@
 #include "store/client/prefix_store.h"
 #include "store/contract/worker_env.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -325,4 +325,4 @@ void World::destroy_all() {
   default_.reset();
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -18,7 +18,7 @@
 #include "runtime/rendezvous/liveness_socket.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class CoordinatedCall;
 struct GroupPlan;
@@ -103,4 +103,4 @@ class ThreadWorld {
   World* const before_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

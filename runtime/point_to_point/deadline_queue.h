@@ -7,7 +7,7 @@
 
 #include "dlaunch/backend.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 template <class What>
 class DeadlineQueue {
@@ -30,4 +30,4 @@ class DeadlineQueue {
   std::multimap<Deadline, What> all_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -20,7 +20,7 @@
 #include "dlaunch/backend.h"
 #include "dlaunch/tensor.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct Envelope {
   enum class Kind : std::uint32_t { eager = 1, rts, cts, data, credit };
@@ -71,4 +71,4 @@ inline std::optional<Envelope> parse_envelope(std::span<const std::byte> rest) {
   return envelope;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 std::optional<ArrivedMessage> Matching::take_message(int from, Tag tag) {
   const auto with_tag = by_tag_.find(tag);
@@ -87,4 +87,4 @@ std::vector<PostedReceive> Matching::take_chosen(const Chosen& is_chosen) {
   return taken;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

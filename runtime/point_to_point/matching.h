@@ -18,7 +18,7 @@
 #include "runtime/point_to_point/deadline_queue.h"
 #include "runtime/point_to_point/envelope.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // A message, or an offer of one.
 struct ArrivedMessage {
@@ -91,4 +91,4 @@ class Matching {
   DeadlineQueue<PendingReceive*> deadlines_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

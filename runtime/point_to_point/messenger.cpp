@@ -11,7 +11,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -476,4 +476,4 @@ void Messenger::flush(Deadline deadline) noexcept {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

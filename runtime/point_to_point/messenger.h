@@ -27,7 +27,7 @@
 #include "runtime/point_to_point/thread_on_demand.h"
 #include "runtime/point_to_point/transfers.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Any thread may call.
 class Messenger {
@@ -123,4 +123,4 @@ class Messenger {
   ThreadOnDemand thread_{[this] { take_in(); }};  // last: it uses all of the above
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -75,4 +75,4 @@ std::vector<std::byte> Outbox::next_block(const Fill& fill) {
   return block;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -19,7 +19,7 @@
 #include "dlaunch/transport.h"
 #include "runtime/point_to_point/envelope.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Not thread-safe.
 class Outbox {
@@ -59,4 +59,4 @@ class Outbox {
   std::uint64_t unacknowledged_ = 0;  // blocks of the peer
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

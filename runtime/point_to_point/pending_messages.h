@@ -12,7 +12,7 @@
 
 #include "runtime/point_to_point/deadline_queue.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 template <class Message>
 class PendingMessages {
@@ -78,4 +78,4 @@ class PendingMessages {
   DeadlineQueue<Id> deadlines_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

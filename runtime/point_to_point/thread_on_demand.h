@@ -13,7 +13,7 @@
 
 #include "runtime/base/start_thread.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Any thread may call, except where a comment restricts it to the work.
 class ThreadOnDemand {
@@ -96,4 +96,4 @@ class ThreadOnDemand {
   std::thread thread_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -8,7 +8,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/start_thread.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -136,4 +136,4 @@ Transfers::Message Transfers::take(Queued& queued) {
   return message;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

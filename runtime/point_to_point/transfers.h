@@ -23,7 +23,7 @@
 #include "dlaunch/transport.h"
 #include "runtime/point_to_point/deadline_queue.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Any thread may call. A thread starts when it is needed, and ends after `idle_limit` without work.
 class Transfers {
@@ -96,4 +96,4 @@ class Transfers {
   std::vector<std::thread::id> ended_;  // those that have finished
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -12,7 +12,7 @@
 
 #include "runtime/base/process_environment.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -60,4 +60,4 @@ std::string call_stack() {
   return text;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Whether errors of DebugLevel::detail show it: DLAUNCH_SHOW_CPP_STACKTRACES, or else
 // TORCH_SHOW_CPP_STACKTRACES, is 1. Read once.
@@ -13,4 +13,4 @@ bool shows_call_stacks();
 // (-rdynamic), only the offset in its file is known; addr2line converts it to a line.
 std::string call_stack();
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -14,7 +14,7 @@
 
 #include "runtime/base/log.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -275,4 +275,4 @@ Recorder& recorder() {
   return only;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

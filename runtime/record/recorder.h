@@ -14,7 +14,7 @@
 #include "runtime/base/deadline.h"
 #include "store/contract/worker_page.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // A begun operation, for its end.
 struct RecordMark {
@@ -136,4 +136,4 @@ class Recorder {
 // This process's.
 Recorder& recorder();
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

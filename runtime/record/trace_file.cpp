@@ -14,7 +14,7 @@
 #include "runtime/base/host_name.h"
 #include "store/base/hex.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -157,4 +157,4 @@ std::string TraceFile::when(std::int64_t steady) const {
   return microseconds(steady + unix_minus_steady_ns_);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

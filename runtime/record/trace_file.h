@@ -11,7 +11,7 @@
 
 #include "dlaunch/profiling.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The file is complete JSON after each call: also after kill -9, and a hang is visible in it. Used by one
 // thread at a time.
@@ -46,4 +46,4 @@ class TraceFile {
   std::set<int> named_;                              // ranks
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -80,4 +80,4 @@ void store_avg(std::span<std::byte> values, DType dtype, std::span<const std::in
   });
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

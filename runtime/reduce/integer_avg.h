@@ -11,7 +11,7 @@
 #include "dlaunch/backend.h"
 #include "dlaunch/tensor.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The parts: a sum of DType::int64.
 bool is_integer_avg(DType dtype, const Reduction& reduction);
@@ -22,4 +22,4 @@ std::vector<std::int64_t> avg_parts(std::span<const std::byte> values, DType dty
 // Sets `values` to the average, rounded towards zero. `sum`: the sum of the parts over all ranks.
 void store_avg(std::span<std::byte> values, DType dtype, std::span<const std::int64_t> sum, int ranks);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 
 #include "runtime/reduce/reduce_loops.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -173,32 +173,6 @@ void for_each_real(std::span<std::byte> values, DType dtype, const F& change) {
 
 }  // namespace
 
-std::string_view v1::to_string(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return "sum";
-    case ReduceOp::avg:
-      return "avg";
-    case ReduceOp::product:
-      return "product";
-    case ReduceOp::min:
-      return "min";
-    case ReduceOp::max:
-      return "max";
-    case ReduceOp::band:
-      return "band";
-    case ReduceOp::bor:
-      return "bor";
-    case ReduceOp::bxor:
-      return "bxor";
-    case ReduceOp::premul_sum:
-      return "premul_sum";
-  }
-  return "an unknown reduction";
-}
-
-bool v1::supports_complex(ReduceOp op) { return !why_not_allowed(DType::complex64, op); }
-
 std::optional<std::string> why_not_allowed(DType dtype, ReduceOp op) {
   const Family family = family_of(dtype);
   const auto refuse = [&](const char* why) {
@@ -278,4 +252,36 @@ void prepare(std::span<std::byte> values, DType dtype, const Reduction& reductio
   }
 }
 
+}  // namespace dlaunch::internal
+
+namespace dlaunch {
+inline namespace v1 {
+
+std::string_view to_string(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return "sum";
+    case ReduceOp::avg:
+      return "avg";
+    case ReduceOp::product:
+      return "product";
+    case ReduceOp::min:
+      return "min";
+    case ReduceOp::max:
+      return "max";
+    case ReduceOp::band:
+      return "band";
+    case ReduceOp::bor:
+      return "bor";
+    case ReduceOp::bxor:
+      return "bxor";
+    case ReduceOp::premul_sum:
+      return "premul_sum";
+  }
+  return "an unknown reduction";
+}
+
+bool supports_complex(ReduceOp op) { return !internal::why_not_allowed(DType::complex64, op); }
+
+}  // namespace v1
 }  // namespace dlaunch

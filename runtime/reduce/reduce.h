@@ -11,7 +11,7 @@
 #include "dlaunch/reduce_op.h"
 #include "dlaunch/tensor.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Why the combination is not supported, as a sentence; nothing if it is allowed.
 std::optional<std::string> why_not_allowed(DType dtype, ReduceOp op);
@@ -36,4 +36,4 @@ bool needs_preparing(DType dtype, const Reduction& reduction);
 // average does not.
 void prepare(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

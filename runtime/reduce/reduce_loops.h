@@ -15,7 +15,7 @@
 #define DLAUNCH_NEWER_PROCESSOR
 #endif
 
-namespace dlaunch::loops {
+namespace dlaunch::internal::loops {
 
 #if defined(__x86_64__)
 // Every processor with AVX2 has F16C too.
@@ -130,4 +130,4 @@ void change_each(T* values, std::size_t count, const Change& change) {
   for (std::size_t i = 0; i < count; ++i) values[i] = changed(values[i], change);
 }
 
-}  // namespace dlaunch::loops
+}  // namespace dlaunch::internal::loops

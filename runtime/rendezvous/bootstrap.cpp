@@ -10,7 +10,7 @@
 #include "runtime/rendezvous/key_value_store.h"
 #include "store/contract/worker_env.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -215,4 +215,4 @@ std::unique_ptr<BackendStore> backend_store(std::shared_ptr<Store> store, std::f
   return std::make_unique<StoreForBackend>(std::move(store), std::move(check));
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

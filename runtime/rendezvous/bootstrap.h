@@ -14,7 +14,7 @@
 #include "store/base/result.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // This process's place in the job.
 struct Identity {
@@ -56,4 +56,4 @@ Result<GivenRank> combine(int rank, int world_size, const GivenRank& url);
 // throws ends them. None: nothing.
 std::unique_ptr<BackendStore> backend_store(std::shared_ptr<Store> store, std::function<void()> check = {});
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

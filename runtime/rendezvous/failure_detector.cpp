@@ -8,7 +8,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/rendezvous/local_address.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -120,4 +120,4 @@ void FailureDetector::throw_loss(const Loss& loss) const {
   throw DistNetworkError(loss.reason, {.peer = loss.name, .host = loss.host});
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -16,7 +16,7 @@
 #include "runtime/rendezvous/liveness_socket.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // What a rank publishes about itself when it joins.
 struct PeerInfo {
@@ -83,4 +83,4 @@ class FailureDetector {
   const Options options_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -20,6 +20,7 @@
 #include "store/tls/tls_client.h"
 
 namespace dlaunch {
+using namespace internal;
 
 namespace {
 
@@ -84,6 +85,9 @@ void KeyValueStore::set_timeout(std::chrono::milliseconds timeout) { timeout_ms_
 std::chrono::milliseconds KeyValueStore::timeout() const { return std::chrono::milliseconds(timeout_ms_); }
 
 }  // namespace v1
+}  // namespace dlaunch
+
+namespace dlaunch::internal {
 
 DistStoreError store_error(const StoreError& error) { return DistStoreError(error.what()); }
 
@@ -303,6 +307,10 @@ std::shared_ptr<Store> connect_store(const Address& server, Deadline deadline) {
                          "; dlaunch serves it for the programs that it starts");
   }
 }
+
+}  // namespace dlaunch::internal
+
+namespace dlaunch {
 
 namespace {
 

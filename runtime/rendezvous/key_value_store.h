@@ -10,7 +10,7 @@
 #include "store/base/address.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The store behind the public one: the library's own, or an adapter that forwards the calls.
 std::shared_ptr<Store> inner_store(const std::shared_ptr<KeyValueStore>& store);
@@ -20,4 +20,4 @@ std::shared_ptr<Store> connect_store(const Address& server, Deadline deadline);
 
 DistStoreError store_error(const StoreError& error);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -18,7 +18,7 @@
 
 #include "runtime/base/close_on_fork.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -116,4 +116,4 @@ bool LivenessSocket::is_closed(const std::string& address_text) {
   return error == ECONNREFUSED;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

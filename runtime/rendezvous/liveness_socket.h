@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class LivenessSocket {
  public:
@@ -34,4 +34,4 @@ class LivenessSocket {
   const std::string address_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

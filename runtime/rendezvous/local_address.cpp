@@ -16,7 +16,7 @@
 #include <sstream>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -176,4 +176,4 @@ Result<Addresses> addresses_of_interface(const std::string& name, const Addresse
   return one_of_each_family(addresses);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 
 #include "store/base/result.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The network interfaces that the environment names: DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME,
 // separated by commas.
@@ -37,4 +37,4 @@ Result<Addresses> first_outer_addresses();
 // the interfaces), or if the interface has no address that others can reach.
 Result<Addresses> addresses_of_interface(const std::string& name, const Addresses& preferred);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

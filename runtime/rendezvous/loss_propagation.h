@@ -8,7 +8,7 @@
 
 #include "runtime/base/deadline.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Long enough for the report of a loss to reach a rank that has seen one of its consequences.
 inline constexpr auto loss_propagation_delay = std::chrono::milliseconds(500);
@@ -23,4 +23,4 @@ void wait_for_root_error(Deadline end, const Check& check) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

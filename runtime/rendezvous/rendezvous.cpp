@@ -15,7 +15,7 @@
 #include "runtime/base/host_name.h"
 #include "store/base/random.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -307,4 +307,4 @@ std::vector<int> absent_keys(Store& store, std::span<const std::string> keys) {
   return found;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

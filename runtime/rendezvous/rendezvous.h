@@ -17,7 +17,7 @@
 #include "runtime/rendezvous/failure_detector.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct RendezvousOptions {
   std::string call;          // for messages: "new_group"
@@ -59,4 +59,4 @@ void reject_rendezvous(Store& store, int self, const std::string& why);
 // The numbers of the keys that do not exist. Few requests, however many keys there are.
 std::vector<int> absent_keys(Store& store, std::span<const std::string> keys);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

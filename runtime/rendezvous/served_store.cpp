@@ -12,7 +12,7 @@
 #include "runtime/base/own_process.h"
 #include "runtime/store_server/store_server.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -169,4 +169,4 @@ void serve_store_of_rank_zero(const Address& address) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

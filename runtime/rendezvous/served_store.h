@@ -7,7 +7,7 @@
 
 #include "store/base/address.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct ServedStore {
   Address address;  // with the real port
@@ -28,4 +28,4 @@ std::shared_ptr<const ServedStore> serve_store(const ServeRequest& request);
 // port, for any purpose.
 void serve_store_of_rank_zero(const Address& address);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

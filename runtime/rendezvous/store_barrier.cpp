@@ -11,7 +11,7 @@
 #include "runtime/rendezvous/loss_propagation.h"
 #include "runtime/rendezvous/rendezvous.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -178,4 +178,4 @@ StoreBarrier::Decision StoreBarrier::synchronize(const Options& options) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -17,7 +17,7 @@
 #include "dlaunch/backend.h"
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // One group's barriers of one kind. Used by one thread at a time.
 class StoreBarrier {
@@ -79,4 +79,4 @@ class StoreBarrier {
   bool last_was_complete_ = false;  // the one before the latest, likewise
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

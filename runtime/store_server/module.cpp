@@ -12,27 +12,27 @@
 
 namespace {
 
-using dlaunch::Address;
+using namespace dlaunch::internal;
 
 bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
 
 // A name that only this machine resolves to its loopback interface (Debian's /etc/hosts does so for the
 // machine's own name) is useless to other machines: then the server binds all interfaces.
-dlaunch::Result<std::unique_ptr<dlaunch::StoreHost>> serve(const Address& address) {
-  auto host = dlaunch::StoreHost::start(address);
+Result<std::unique_ptr<StoreHost>> serve(const Address& address) {
+  auto host = StoreHost::start(address);
   const bool loopback_meant = is_loopback(address) || address.host == "localhost";
   if (!host || loopback_meant || !std::ranges::all_of((*host)->addresses(), is_loopback)) return host;
   const std::uint16_t port = (*host)->port();
   host->reset();  // frees the port
-  return dlaunch::StoreHost::start({"*", port});
+  return StoreHost::start({"*", port});
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) void* dlaunch_store_server_start(
-    dlaunch::StoreServerPlace* place, char* why, std::size_t size) {
-  auto started =
-      place->socket >= 0 ? dlaunch::StoreHost::start_on(place->socket) : serve({place->host, place->port});
+extern "C" __attribute__((visibility("default"))) void* dlaunch_store_server_start(StoreServerPlace* place,
+                                                                                   char* why,
+                                                                                   std::size_t size) {
+  auto started = place->socket >= 0 ? StoreHost::start_on(place->socket) : serve({place->host, place->port});
   if (started) {
     place->port = (*started)->port();
     return std::move(*started).release();
@@ -45,8 +45,8 @@ extern "C" __attribute__((visibility("default"))) void* dlaunch_store_server_sta
 }
 
 extern "C" __attribute__((visibility("default"))) void dlaunch_store_server_stop(void* server) {
-  delete static_cast<dlaunch::StoreHost*>(server);
+  delete static_cast<StoreHost*>(server);
 }
 
-static_assert(std::is_same_v<decltype(&dlaunch_store_server_start), dlaunch::StoreServerStart>);
-static_assert(std::is_same_v<decltype(&dlaunch_store_server_stop), dlaunch::StoreServerStop>);
+static_assert(std::is_same_v<decltype(&dlaunch_store_server_start), StoreServerStart>);
+static_assert(std::is_same_v<decltype(&dlaunch_store_server_stop), StoreServerStop>);

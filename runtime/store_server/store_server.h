@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct StoreServerPlace {
   const char* host;    // all interfaces if the name only means loopback and is not localhost
@@ -23,4 +23,4 @@ using StoreServerStop = void (*)(void* server);
 inline constexpr const char* store_server_start_symbol = "dlaunch_store_server_start";
 inline constexpr const char* store_server_stop_symbol = "dlaunch_store_server_stop";
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

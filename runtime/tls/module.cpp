@@ -7,10 +7,12 @@
 #include "store/tls/tls_client.h"
 #include "store/tls/tls_session.h"
 
-extern "C" __attribute__((visibility("default"))) dlaunch::SecureSession* dlaunch_tls_client_session(
+using namespace dlaunch::store;
+
+extern "C" __attribute__((visibility("default"))) SecureSession* dlaunch_tls_client_session(
     const char* store_key, std::size_t size) {
-  const auto side = dlaunch::make_tls_client(dlaunch::tls_key_of_store(std::string(store_key, size)));
-  return dlaunch::make_tls_session(side).release();
+  const auto side = make_tls_client(tls_key_of_store(std::string(store_key, size)));
+  return make_tls_session(side).release();
 }
 
-static_assert(std::is_same_v<decltype(&dlaunch_tls_client_session), dlaunch::TlsClientSession>);
+static_assert(std::is_same_v<decltype(&dlaunch_tls_client_session), TlsClientSession>);

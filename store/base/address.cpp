@@ -5,7 +5,7 @@
 
 #include "store/base/number.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 Error bad_address(std::string_view text, std::string why) {
@@ -67,4 +67,4 @@ Result<Address> parse_address(std::string_view text, std::uint16_t default_port)
   return address;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

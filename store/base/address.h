@@ -7,7 +7,7 @@
 
 #include "store/base/result.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct Address {
   std::string host;        // a name or a numeric address, IPv6 without brackets
@@ -22,4 +22,4 @@ std::string to_string(const Address& address);
 // Accepts "host", "host:port", "[v6]", "[v6]:port". Without a port it takes `default_port`.
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

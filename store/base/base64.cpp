@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace dlaunch::agent {
+namespace dlaunch::store {
 
 std::string to_base64(std::string_view bytes) {
   std::string text(BASE64_ENCODE_RAW_LENGTH(bytes.size()), '\0');
@@ -27,4 +27,4 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

@@ -5,10 +5,12 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch::agent {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 std::string to_base64(std::string_view bytes);
 // None: the text is not base64. White space and bits after the last byte are not accepted.
 std::optional<std::string> from_base64(std::string_view text);
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

@@ -11,7 +11,9 @@
 #include <string_view>
 #include <type_traits>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 static_assert(std::endian::native == std::endian::little, "the wire formats assume a little-endian host");
 
@@ -100,4 +102,4 @@ class ByteWriter {
   std::string& out_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 bool lists(std::string_view controllers, std::string_view wanted) {
@@ -38,4 +38,4 @@ std::string parent_cgroup(const std::string& path) {
   return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

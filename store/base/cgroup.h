@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 struct Cgroup {
   int version = 2;   // 1: the controller has a hierarchy of its own
@@ -21,4 +23,4 @@ std::optional<Cgroup> find_cgroup(std::string_view proc_self_cgroup, std::string
 // The parent; the root is its own parent.
 std::string parent_cgroup(const std::string& path);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

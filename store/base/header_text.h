@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 inline std::string lower_case(std::string_view text) {
   std::string out(text);
@@ -22,4 +24,4 @@ inline std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 inline constexpr std::string_view hex_digits = "0123456789abcdef";
 
@@ -34,4 +36,4 @@ inline std::string from_hex(std::string_view text, std::size_t count) {
   return bytes;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 const std::uint8_t* bytes_of(std::string_view text) {
@@ -28,4 +28,4 @@ bool are_equal_secrets(std::string_view a, std::string_view b) {
   return a.size() == b.size() && memeql_sec(a.data(), b.data(), a.size()) != 0;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

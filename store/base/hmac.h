@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 inline constexpr std::size_t mac_size = 32;
 
@@ -14,4 +16,4 @@ std::string hmac_sha256(std::string_view key, std::string_view message);
 // The time it takes depends only on the sizes, not on which bytes differ.
 bool are_equal_secrets(std::string_view a, std::string_view b);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

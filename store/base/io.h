@@ -24,7 +24,7 @@
 #include "store/base/shared_bytes.h"
 #include "store/base/time.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 template <class Tag>
 struct Id {
@@ -134,4 +134,4 @@ class Random {
   virtual std::uint64_t next() = 0;  // for jitter and ids, nothing else
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

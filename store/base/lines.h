@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch::agent {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 // Cuts a stream into blocks of whole lines, so that two streams written to one place never mix within a line.
 // A carriage return ends a line, too: progress bars redraw with it.
@@ -83,4 +85,4 @@ class Tail {
   std::string kept_;
 };
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

@@ -12,7 +12,7 @@
 #include <memory>
 #include <optional>
 
-namespace dlaunch::agent {
+namespace dlaunch::store {
 namespace {
 
 constexpr std::string_view prefix = "dlaunch-job-";
@@ -67,4 +67,4 @@ std::vector<std::string> folders_in(const std::string& path) {
   return found;
 }
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

@@ -12,7 +12,7 @@
 
 #include "store/base/result.h"
 
-namespace dlaunch::agent {
+namespace dlaunch::store {
 
 struct LockedDir {
   std::string path;  // empty: none
@@ -30,4 +30,4 @@ void for_each_dead_job(const std::string& parent, const std::function<void(const
 // The directories in `path`, by name.
 std::vector<std::string> folders_in(const std::string& path);
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

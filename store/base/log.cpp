@@ -12,7 +12,7 @@
 
 #include "store/base/text.h"
 
-namespace dlaunch::log {
+namespace dlaunch::store::log {
 namespace {
 
 spdlog::level::level_enum native(Level level) {
@@ -96,4 +96,4 @@ void info(std::string_view text) { spdlog::info(text); }
 void warning(std::string_view text) { spdlog::warn(text); }
 void error(std::string_view text) { spdlog::error(text); }
 
-}  // namespace dlaunch::log
+}  // namespace dlaunch::store::log

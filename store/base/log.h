@@ -4,7 +4,9 @@
 #include <functional>
 #include <string_view>
 
-namespace dlaunch::log {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store::log {
 
 enum class Level { trace, debug, info, warning, error, off };
 
@@ -26,4 +28,4 @@ void info(std::string_view text);
 void warning(std::string_view text);
 void error(std::string_view text);
 
-}  // namespace dlaunch::log
+}  // namespace dlaunch::store::log

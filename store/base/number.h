@@ -7,7 +7,9 @@
 #include <string_view>
 #include <system_error>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 // Strict: `text` is nothing but the number. None: other characters, also blanks or a '+'; a '-' before an
 // unsigned type; an empty text; or a number that `Number` cannot hold.
@@ -20,4 +22,4 @@ std::optional<Number> parse_number(std::string_view text, int base = 10) {
   return number;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

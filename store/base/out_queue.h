@@ -9,7 +9,7 @@
 #include "store/base/bytes.h"
 #include "store/base/shared_bytes.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class OutQueue {
  public:
@@ -97,4 +97,4 @@ class OutQueue {
   std::size_t cost_ = 0;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

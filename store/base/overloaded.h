@@ -2,7 +2,9 @@
 // is handled.
 #pragma once
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 template <class... F>
 struct Overloaded : F... {
@@ -11,4 +13,4 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

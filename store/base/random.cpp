@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 std::string random_bytes(std::size_t count) {
   std::string bytes(count, '\0');
@@ -22,4 +22,4 @@ std::uint64_t random_u64() {
   return number;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

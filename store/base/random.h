@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <string>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 // Blocks only right after the machine has booted. Any thread.
 std::string random_bytes(std::size_t count);
 std::uint64_t random_u64();
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

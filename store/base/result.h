@@ -11,7 +11,9 @@
 #include <utility>
 #include <variant>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 enum class ErrorKind {
   invalid,    // the caller or the input is wrong
@@ -97,4 +99,4 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace dlaunch::agent {
+namespace dlaunch::store {
 namespace {
 
 constexpr char escape = '\x1b';
@@ -121,4 +121,4 @@ std::string shortened(std::string text, std::size_t most) {
   return text + "...";
 }
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

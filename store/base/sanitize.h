@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch::agent {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 // Control characters and other invisible ones become blanks (a newline stays if `lines` is set, a tab
 // always), escape sequences of terminals are removed, and bytes that are not UTF-8 become '?'. Of text
@@ -16,4 +18,4 @@ std::string sanitize_for_terminal(std::string_view text, bool lines = false);
 // At most `most` bytes, cut between characters, with "..." if something is missing. REQUIRES: most >= 3.
 std::string shortened(std::string text, std::size_t most);
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

@@ -13,7 +13,7 @@
 
 #include "store/base/bytes.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class SharedBytes {
  public:
@@ -74,4 +74,4 @@ class SharedBytes {
   std::shared_ptr<Block> block_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace dlaunch::agent {
+namespace dlaunch::store {
 namespace {
 
 constexpr std::int64_t ns_per_s = 1'000'000'000;
@@ -39,4 +39,4 @@ std::optional<SmallFile> read_plain_file(const std::string& path, std::size_t mo
   return file;
 }
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

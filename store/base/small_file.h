@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
-namespace dlaunch::agent {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 struct SmallFile {
   std::string text;
@@ -17,4 +19,4 @@ struct SmallFile {
 // None: no such file, no permission, or not a plain file (a link, a pipe, a device).
 std::optional<SmallFile> read_plain_file(const std::string& path, std::size_t most);
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

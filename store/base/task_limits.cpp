@@ -12,7 +12,7 @@
 
 #include "store/base/cgroup.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 // Empty: not readable.
@@ -93,4 +93,4 @@ std::string why_no_task() {
          "; raise the limit on processes: pids.max of the cgroup (of a container or service), or ulimit -u";
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <string>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 struct TaskLimits {
   // How often pids.max has made control groups refuse a process or a thread until now: this process's group
@@ -27,4 +29,4 @@ TaskLimits task_limits(const TaskLimitPlaces& places = {});
 // processes and threads is reached (pids.max is 12 in cgroup /job); raise the limit on processes ...".
 std::string why_no_task();
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 // "a, b, c" with `between` = ", ". `words`: any range of strings.
 template <class Words>
@@ -55,4 +57,4 @@ class ShortList {
   int count_ = 0;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 std::string to_words(Duration d) {
   const std::int64_t ms = to_millis(d);
@@ -22,4 +22,4 @@ std::string to_words(Duration d) {
   return text;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <string>
 
-namespace dlaunch {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store {
 
 // Names the time line; it deliberately has no now().
 struct JobClock {
@@ -28,4 +30,4 @@ inline std::int64_t to_millis(Duration d) {
 // "250 ms", "3.2 s", "12 min 5 s": for messages.
 std::string to_words(Duration d);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -15,7 +15,7 @@
 #include <memory>
 #include <system_error>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 Error failure(int code) {
@@ -207,4 +207,4 @@ Result<void> BlockingSocket::await(short events, TimePoint deadline) const {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -14,7 +14,7 @@
 #include "store/client/steady_time.h"
 #include "store/tls/secure_session.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class BlockingSocket {
  public:
@@ -55,4 +55,4 @@ class BlockingSocket {
   std::size_t secured_used_ = 0;            // those already returned
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr std::size_t most_named = 3;
@@ -28,4 +28,4 @@ Error timeout_error(std::string store, Duration timeout, std::string_view for_wh
   return {ErrorKind::timeout, std::move(store), "", std::move(why), ""};
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

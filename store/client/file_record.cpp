@@ -1,6 +1,6 @@
 #include "store/client/file_record.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 DecodedFileRecord decode_file_record(ByteSpan bytes, const StoreLimits& limits) {
   using Status = DecodedFileRecord::Status;
@@ -27,4 +27,4 @@ void encode_file_record(const FileRecord& record, std::string& out) {
   out.append(record.value);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

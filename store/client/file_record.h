@@ -17,7 +17,7 @@
 #include "store/base/bytes.h"
 #include "store/protocol/limits.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct FileRecord {
   std::string_view key;  // with the mark in front
@@ -39,4 +39,4 @@ DecodedFileRecord decode_file_record(ByteSpan bytes, const StoreLimits& limits);
 // Appends the record. REQUIRES: key and value are within the limits.
 void encode_file_record(const FileRecord& record, std::string& out);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

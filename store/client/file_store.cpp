@@ -11,7 +11,7 @@
 #include "store/client/steady_time.h"
 #include "store/protocol/decimal.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using Access = LockedFile::Access;
@@ -329,4 +329,4 @@ void FileStore::await(Duration timeout, const std::string& for_what, const std::
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -27,7 +27,7 @@
 #include "store/client/store.h"
 #include "store/protocol/limits.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class FileWatch;
 
@@ -97,4 +97,4 @@ class FileStore final : public Store {
   std::vector<std::unique_ptr<FileWatch>> idle_watches_;  // at most one for each thread that waits at a time
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -13,7 +13,7 @@
 
 #include "store/client/steady_time.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr Duration poll_interval = std::chrono::milliseconds(10);  // as often as PyTorch's
@@ -75,4 +75,4 @@ void FileWatch::take_events() {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -8,7 +8,7 @@
 
 #include "store/base/time.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class FileWatch {
  public:
@@ -31,4 +31,4 @@ class FileWatch {
   bool only_here_ = false;  // it reports all changes, since the file system is local
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

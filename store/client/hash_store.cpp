@@ -6,7 +6,7 @@
 #include "store/client/error_text.h"
 #include "store/protocol/decimal.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr Duration longest_timeout = std::chrono::hours(24 * 365 * 10);  // "for ever" must not wrap around
@@ -169,4 +169,4 @@ void HashStore::await(Lock& lock, Duration timeout, const Condition& condition, 
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

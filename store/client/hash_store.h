@@ -10,7 +10,7 @@
 
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // Calls of several threads run at the same time: while one waits the others continue.
 class HashStore final : public Store {
@@ -52,4 +52,4 @@ class HashStore final : public Store {
   Duration timeout_ = std::chrono::seconds(300);
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -13,7 +13,7 @@
 #include "store/base/hmac.h"
 #include "store/contract/worker_env.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr std::string_view with_tls = " tls";
@@ -59,4 +59,4 @@ JobKey parse_store_key(const std::string& text) {
   return key.key.empty() ? JobKey{} : key;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

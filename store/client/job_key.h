@@ -5,7 +5,7 @@
 
 #include "store/base/address.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct JobKey {
   std::string key{};  // empty: no proof is needed
@@ -22,4 +22,4 @@ JobKey job_store_key(const Address& server);
 std::string store_key_text(const JobKey& key);
 JobKey parse_store_key(const std::string& text);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -12,7 +12,7 @@
 
 #include "store/client/steady_time.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 // flock has no deadline, so it is tried again and again: often at first, since locks are held briefly.
@@ -124,4 +124,4 @@ bool LockedFile::is(const FileIdentity& file) const {
   return fstat(fd_, &here) == 0 && fstat(file.descriptor(), &there) == 0 && same(here, there);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -14,7 +14,7 @@
 #include "store/base/result.h"
 #include "store/base/time.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // The identity of a file, by a descriptor that stays open: as long as it lives, no other file can be mistaken
 // for this one, even under the same path.
@@ -70,4 +70,4 @@ class LockedFile {
   std::uint64_t size_ = 0;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

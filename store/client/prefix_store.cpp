@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 PrefixStore::PrefixStore(std::string prefix, std::shared_ptr<Store> store)
     : prefix_(std::move(prefix.append(1, '/'))), store_(std::move(store)) {}
@@ -58,4 +58,4 @@ void PrefixStore::barrier(std::string_view key, std::int64_t world_size) {
   store_->barrier(full(key), world_size);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -10,7 +10,7 @@
 
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class PrefixStore final : public Store {
  public:
@@ -45,4 +45,4 @@ class PrefixStore final : public Store {
   const std::shared_ptr<Store> store_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

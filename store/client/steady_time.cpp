@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr Duration longest_timeout = std::chrono::hours(24 * 365 * 10);
@@ -15,4 +15,4 @@ TimePoint steady_now() {
 
 TimePoint deadline_after(TimePoint now, Duration timeout) { return now + std::min(timeout, longest_timeout); }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -4,10 +4,10 @@
 
 #include "store/base/time.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 TimePoint steady_now();
 // `now` plus the duration, at most some years: a timeout of "for ever" does not wrap around.
 TimePoint deadline_after(TimePoint now, Duration timeout);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

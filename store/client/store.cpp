@@ -1,6 +1,6 @@
 #include "store/client/store.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 [[noreturn]] void lacks(const char* what) {
@@ -32,4 +32,4 @@ std::optional<std::string> Store::queue_pop(std::string_view /*key*/, bool /*blo
 std::int64_t Store::queue_len(std::string_view /*key*/) { lacks("queues"); }
 std::vector<std::string> Store::list_keys() { lacks("a list of keys"); }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -20,7 +20,7 @@
 #include "store/base/result.h"
 #include "store/base/time.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class StoreError : public std::runtime_error {
  public:
@@ -87,4 +87,4 @@ class Store {
   virtual std::vector<std::string> list_keys();
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -9,7 +9,7 @@
 #include "store/client/error_text.h"
 #include "store/protocol/key_proof.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr Duration answer_timeout = std::chrono::seconds(10);
@@ -458,4 +458,4 @@ void TcpStore::barrier(std::string_view key, std::int64_t world_size) {
   call.await(request, "all " + std::to_string(world_size) + " at barrier " + quoted(key));
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

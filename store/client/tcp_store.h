@@ -22,7 +22,7 @@
 #include "store/client/store.h"
 #include "store/protocol/wire.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct TcpStoreOptions {
   Address server;
@@ -108,4 +108,4 @@ class TcpStore : public Store {
   bool server_is_ours_ = false;  // dlaunch's answers requests that are sent together in their order
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

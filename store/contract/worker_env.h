@@ -5,7 +5,9 @@
 
 #include <string_view>
 
-namespace dlaunch::env {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store::env {
 
 // torchrun's variables, with its meanings.
 inline constexpr std::string_view rank = "RANK";              // 0 .. WORLD_SIZE-1, over all nodes
@@ -57,4 +59,4 @@ inline constexpr std::string_view worker_page =
 // The file with the key of a job with a secret, which libdlaunch proves to the job's store; unset: no secret.
 inline constexpr std::string_view store_key_file = "DLAUNCH_STORE_KEY_FILE";
 
-}  // namespace dlaunch::env
+}  // namespace dlaunch::store::env

@@ -18,7 +18,9 @@
 #include <string_view>
 #include <type_traits>
 
-namespace dlaunch::page {
+#include "store/base/namespaces.h"
+
+namespace dlaunch::store::page {
 
 inline constexpr std::uint64_t magic = 0x4547415057434C44;  // "DLCWPAGE", written last of the header
 inline constexpr std::uint32_t version = 2;
@@ -205,4 +207,4 @@ static_assert(sizeof(Header) == 4096 && offsetof(Header, next) == 64 && sizeof(G
               offsetof(Group, entered) == 200 && sizeof(Record) == 64);
 static_assert(std::is_trivially_copyable_v<Page> && std::is_standard_layout_v<Page>);
 
-}  // namespace dlaunch::page
+}  // namespace dlaunch::store::page

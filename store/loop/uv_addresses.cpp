@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 std::string describe(int status) {
   switch (status) {
@@ -109,4 +109,4 @@ Address bound_address(const uv_tcp_t& tcp) {
   return to_address(raw(bound));
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -11,7 +11,7 @@
 
 #include "store/base/io.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // The reason of a libuv status, for a sentence.
 std::string describe(int status);
@@ -36,4 +36,4 @@ inline const sockaddr* raw(const sockaddr_storage& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -2,7 +2,7 @@
 #include "store/loop/uv_addresses.h"
 #include "store/loop/uv_loop_impl.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 UvLoop::Impl::Conn* UvLoop::Impl::find(ConnId id) {
   if (!id || id.slot >= conns_.size()) return nullptr;
@@ -212,4 +212,4 @@ void UvLoop::Impl::drop(Attempt& attempt) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

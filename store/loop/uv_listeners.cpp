@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <new>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr int free_port_tries = 32;
@@ -188,4 +188,4 @@ void UvLoop::Impl::accept(ListenSocket& from) {
   if (!conn->paused) read_on(*socket);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -13,7 +13,7 @@
 
 #include "store/loop/uv_loop_impl.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 namespace {
 constexpr const char* no_loop = "cannot make an event loop";
@@ -227,4 +227,4 @@ void UvLoop::close(ConnId conn) { impl_->close(conn); }
 std::uint64_t UvLoop::next() { return impl_->random_(); }
 uv_loop_s* UvLoop::native() { return &impl_->loop_; }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

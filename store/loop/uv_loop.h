@@ -9,7 +9,7 @@
 
 struct uv_loop_s;
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class UvLoop final : public Clock, public Timers, public Network, public Random {
  public:
@@ -58,4 +58,4 @@ class UvLoop final : public Clock, public Timers, public Network, public Random 
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

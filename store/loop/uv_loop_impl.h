@@ -18,7 +18,7 @@
 #include "store/base/random.h"
 #include "store/loop/uv_loop.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct UvLoop::Impl {
   static constexpr std::size_t read_buffer_size = 64 * 1024;
@@ -229,4 +229,4 @@ struct UvLoop::Impl {
   std::vector<std::function<void()>> posted_;  // protected by posted_mutex_
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

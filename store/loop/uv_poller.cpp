@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace dlaunch::agent {
+namespace dlaunch::store {
 namespace {
 
 struct Watched {
@@ -98,4 +98,4 @@ void UvPoller::on_signal(int signo, std::function<void(int)> handler) {
   watched->handler = std::move(handler);
 }
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

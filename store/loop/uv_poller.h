@@ -7,7 +7,7 @@
 
 #include "store/loop/uv_loop.h"
 
-namespace dlaunch::agent {
+namespace dlaunch::store {
 
 class FdHandler {
  public:
@@ -37,4 +37,4 @@ class UvPoller {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

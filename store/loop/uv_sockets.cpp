@@ -10,7 +10,7 @@
 #include "store/loop/uv_addresses.h"
 #include "store/loop/uv_loop_impl.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr std::size_t first_pieces = 8;  // tried at once; more are rare
@@ -210,4 +210,4 @@ void UvLoop::Impl::destroy(Socket& socket, bool resets) {
   socket.in_flight.clear();
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

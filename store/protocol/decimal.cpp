@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 std::optional<std::int64_t> leading_decimal(std::string_view text) {
   const auto start = text.find_first_not_of(" \t\n\v\f\r");
@@ -18,4 +18,4 @@ std::optional<std::int64_t> leading_decimal(std::string_view text) {
   return number;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

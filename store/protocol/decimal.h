@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // Blanks, a sign, digits; later characters are ignored. None: no digits, or a number beyond 64 bits.
 std::optional<std::int64_t> leading_decimal(std::string_view text);
@@ -15,4 +15,4 @@ inline std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 std::string mac_of(const std::string& key, const char* side, std::string_view client,
@@ -49,4 +49,4 @@ bool KeyServer::fill(ByteSpan& bytes, std::size_t size) {
   return partial_.size() == size;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

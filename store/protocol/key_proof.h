@@ -15,7 +15,7 @@
 #include "store/base/hmac.h"
 #include "store/base/result.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // No store request, no agent's opening and no HTTP request begins with these bytes.
 inline constexpr std::byte key_first_byte{0xD2};
@@ -65,4 +65,4 @@ class KeyServer {
   std::string_view why_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

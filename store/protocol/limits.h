@@ -8,7 +8,7 @@
 
 #include "store/base/time.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct StoreLimits {
   std::uint64_t key_bytes = 64 << 10;
@@ -27,4 +27,4 @@ struct StoreLimits {
 // The approximate cost of a table entry beside its bytes.
 inline constexpr std::size_t entry_bytes = 128;
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using Kind = RequestKind;
@@ -245,4 +245,4 @@ bool encode(Dialect dialect, const Request& request, std::string& out) {
   return true;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -22,7 +22,7 @@
 #include "store/base/shared_bytes.h"
 #include "store/protocol/limits.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 enum class Dialect : std::uint8_t {
   before_2_2,  // 1.13 or 2.1: not known yet
@@ -182,4 +182,4 @@ void encode(const Answer& answer, Emit&& emit) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

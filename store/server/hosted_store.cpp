@@ -12,7 +12,7 @@
 #include "store/client/steady_time.h"
 #include "store/contract/worker_env.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using Host = std::shared_ptr<StoreHost>;
@@ -144,4 +144,4 @@ HostedStore::HostedStore(const HostedStoreOptions& options, Host host, TimePoint
     await_workers(*options.world_size, deadline);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

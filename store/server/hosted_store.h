@@ -14,7 +14,7 @@
 #include "store/server/server.h"
 #include "store/server/store_host.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct HostedStoreOptions {
   Address address;  // the master's, as every client reaches it. A master's port 0: any free port
@@ -54,4 +54,4 @@ class HostedStore final : public TcpStore {
   const Host host_;  // none: a client only
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

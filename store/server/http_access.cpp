@@ -7,7 +7,7 @@
 #include "store/base/header_text.h"
 #include "store/base/hmac.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 std::string_view take_line(std::string_view& text) {
@@ -86,4 +86,4 @@ std::optional<HttpAnswer> refuse_http(const HttpRules& rules, const HttpRequest&
   return std::nullopt;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

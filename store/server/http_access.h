@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct HttpAnswer {
   int status = 404;
@@ -41,4 +41,4 @@ bool is_own_host(const HttpRules& rules, const HttpRequest& request);
 // The error to answer. None: the request is allowed.
 std::optional<HttpAnswer> refuse_http(const HttpRules& rules, const HttpRequest& request);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

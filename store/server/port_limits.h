@@ -8,7 +8,7 @@
 
 #include "store/base/time.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct PortLimits {
   // A connection without a protocol byte ends after this time, which is the timeout of PyTorch's clients. So
@@ -26,4 +26,4 @@ struct PortLimits {
   std::function<std::size_t()> free_descriptors = {};
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

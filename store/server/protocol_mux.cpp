@@ -6,7 +6,7 @@
 
 #include "store/protocol/wire.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr std::size_t http_head_limit = 8 << 10;
@@ -195,4 +195,4 @@ HttpAnswer ProtocolMux::answer_http(std::string_view head, bool is_own) {
   return https_->on_http_get(request->path);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

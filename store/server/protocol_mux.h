@@ -19,7 +19,7 @@
 #include "store/server/secure_network.h"
 #include "store/server/store_access.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // The first byte of an agent's opening. No store request has it (their types end at 18) and no HTTP request
 // begins with it.
@@ -170,4 +170,4 @@ class ProtocolMux final : public ListenerHandler, private ConnectionHandler, pri
   TimerId timer_;  // runs while a silent connection may have to end
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -5,7 +5,7 @@
 
 #include "store/server/protocol_mux.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 // Below these numbers neither one address nor all of them are limited.
@@ -167,4 +167,4 @@ void ProtocolMux::forget(ConnId conn) {
   watch_pending();
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

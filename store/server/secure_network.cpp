@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // The caller of its handler holds it, since the handler may close it meanwhile.
 class SecureNetwork::Conn final : public ConnectionHandler,
@@ -168,4 +168,4 @@ void SecureNetwork::forget(ConnId conn) {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

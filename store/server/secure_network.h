@@ -9,7 +9,7 @@
 #include "store/base/io.h"
 #include "store/tls/secure_session.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class SecureNetwork final : public Network {
  public:
@@ -62,4 +62,4 @@ class SecureNetwork final : public Network {
   std::map<ConnId, std::shared_ptr<Conn>> conns_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 // 1.13's DELETE_KEY is a prefix of 2.1's APPEND: after this silence it is taken for DELETE_KEY.
@@ -361,4 +361,4 @@ void StoreServer::remove(Connection& connection) {
   deliver(nullptr, table_->forget(connection));
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -16,7 +16,7 @@
 #include "store/server/session.h"
 #include "store/server/table.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct ServerOptions {
   StoreLimits limits = {};
@@ -115,4 +115,4 @@ class StoreServer final : private StoreAcceptor, private TimerHandler {
   StoreStats totals_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

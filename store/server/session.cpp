@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr std::array greeting = {std::byte{0x00}, std::byte{0xCE}, std::byte{0xF7}, std::byte{0x85},
@@ -104,4 +104,4 @@ void Session::silence() {
   if (dialect_ == Dialect::before_2_2) dialect_ = Dialect::v1_13;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -13,7 +13,7 @@
 #include "store/protocol/limits.h"
 #include "store/protocol/wire.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // What to assume of a peer without a greeting.
 enum class OldClients : std::uint8_t {
@@ -61,4 +61,4 @@ class Session {
   std::string_view why_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

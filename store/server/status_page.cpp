@@ -5,7 +5,7 @@
 
 #include "store/protocol/wire.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 struct Metric {
@@ -108,4 +108,4 @@ HttpAnswer StatusPage::on_http_get(std::string_view path) {
   return {404, "text/plain; charset=utf-8", known + "\n"};
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

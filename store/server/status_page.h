@@ -10,7 +10,7 @@
 #include "store/server/protocol_mux.h"
 #include "store/server/server.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // One JSON object, two blanks of indentation, a line end.
 std::string status_json(const StoreStats& stats, const StoreLimits& limits, Duration uptime);
@@ -51,4 +51,4 @@ class StatusPage final : public HttpHandler {
   std::function<std::string()> more_metrics_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -1,6 +1,6 @@
 #include "store/server/store_access.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 bool StoreAccess::is_own(const std::string& host) const {
   return host.starts_with("127.") || host == "::1" || (key_.is_own && key_.is_own(host));
@@ -10,4 +10,4 @@ bool StoreAccess::admits(const std::string& host) const {
   return !has_key() || (!key_.needs_tls && trusted_.contains(host)) || is_own(host);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 struct StoreKey {
   std::string key = {};  // empty: the store answers every client
@@ -38,4 +38,4 @@ class StoreAccess {
   std::set<std::string> trusted_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 Result<std::unique_ptr<StoreHost>> StoreHost::start(const Address& address, ServerOptions options) {
   return start([&](StoreServer& server) { return server.listen(address); }, std::move(options));
@@ -53,4 +53,4 @@ StoreStats StoreHost::stats() {
   return stats;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

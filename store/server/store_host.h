@@ -11,7 +11,7 @@
 #include "store/loop/uv_loop.h"
 #include "store/server/server.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // All functions may be called by any thread except the server's own.
 class StoreHost {
@@ -44,4 +44,4 @@ class StoreHost {
   std::thread thread_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -5,7 +5,7 @@
 
 #include "store/protocol/decimal.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr std::string_view not_a_number = "ADD or BARRIER on a value that is not a number";
@@ -494,4 +494,4 @@ bool Table::refused_as_full() {
 
 bool Table::may_grow(std::uint64_t by) { return bytes() + by <= limits_.total_bytes; }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -21,7 +21,7 @@
 #include "store/protocol/limits.h"
 #include "store/protocol/wire.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class Table {
  public:
@@ -153,4 +153,4 @@ class Table {
   SharedBytes popped_;  // the last answer's bytes may point to it
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

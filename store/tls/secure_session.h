@@ -7,7 +7,7 @@
 #include "store/base/bytes.h"
 #include "store/base/result.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 class SecureSession {
  public:
@@ -24,4 +24,4 @@ class SecureSession {
   virtual void seal(ByteSpan plain, std::string& wire) = 0;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

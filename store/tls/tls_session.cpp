@@ -10,7 +10,7 @@
 
 #include "store/base/hmac.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 constexpr const char* cipher = "TLS_AES_128_GCM_SHA256";
@@ -218,4 +218,4 @@ std::unique_ptr<SecureSession> make_tls_session(const std::shared_ptr<TlsSide>& 
   return std::make_unique<TlsSession>(side);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -8,7 +8,7 @@
 
 #include "store/tls/secure_session.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 
 // A key of both ends, and its name, which is sent.
 struct TlsKey {
@@ -29,4 +29,4 @@ std::shared_ptr<TlsSide> make_tls_server(std::vector<TlsKey> keys);
 
 std::unique_ptr<SecureSession> make_tls_session(const std::shared_ptr<TlsSide>& side);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -16,7 +16,6 @@ void require(bool condition) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dlaunch;
   using namespace dlaunch::agent;
   if (size < 2) return 0;
   FrameReader reader = data[0] % 2 == 0 ? FrameReader::from_member() : FrameReader::from_coordinator();

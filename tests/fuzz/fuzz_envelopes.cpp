@@ -9,9 +9,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::span<const std::byte> block = std::as_bytes(std::span(data, size));
   unsigned sum = 0;
   for (bool is_last = false; !is_last;) {
-    const auto envelope = dlaunch::parse_envelope(block);
+    const auto envelope = dlaunch::internal::parse_envelope(block);
     if (!envelope) break;
-    if (envelope->carried() > dlaunch::short_message) std::abort();
+    if (envelope->carried() > dlaunch::internal::short_message) std::abort();
     for (const std::byte byte : block.subspan(sizeof *envelope, envelope->carried())) {
       sum += std::to_integer<unsigned>(byte);
     }

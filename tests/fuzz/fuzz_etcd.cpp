@@ -17,7 +17,6 @@ void require(bool condition) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dlaunch;
   using namespace dlaunch::agent;
   if (size < 1) return 0;
   const std::size_t piece = std::size_t{1} + data[0];

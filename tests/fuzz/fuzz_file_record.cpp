@@ -8,6 +8,8 @@
 
 namespace {
 
+using namespace dlaunch::store;
+
 void require(bool condition) {
   if (!condition) std::abort();
 }
@@ -15,11 +17,11 @@ void require(bool condition) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using Status = dlaunch::DecodedFileRecord::Status;
-  dlaunch::StoreLimits limits;
+  using Status = DecodedFileRecord::Status;
+  StoreLimits limits;
   limits.key_bytes = 64;
   limits.value_bytes = 1024;
-  dlaunch::ByteSpan rest(reinterpret_cast<const std::byte*>(data), size);
+  ByteSpan rest(reinterpret_cast<const std::byte*>(data), size);
   while (!rest.empty()) {
     const auto decoded = decode_file_record(rest, limits);
     if (decoded.status == Status::more) {
@@ -33,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(decoded.size > 0 && decoded.size <= rest.size());
     std::string again;
     encode_file_record(decoded.record, again);
-    require(again == dlaunch::as_text(rest.first(decoded.size)));
+    require(again == as_text(rest.first(decoded.size)));
     require(decode_file_record(rest.first(decoded.size - 1), limits).status != Status::whole);
     rest = rest.subspan(decoded.size);
   }

@@ -10,7 +10,7 @@
 
 namespace {
 
-using namespace dlaunch;
+using namespace dlaunch::internal;
 
 void check(bool holds) {
   if (!holds) std::abort();

@@ -17,19 +17,18 @@
 
 namespace {
 
-using dlaunch::Connection;
-using dlaunch::Frame;
+using namespace dlaunch::internal;
 
-class Taker final : public dlaunch::FrameHandler {
+class Taker final : public FrameHandler {
  public:
   void on_frame(Connection& /*connection*/, const Frame& frame, std::span<const std::byte> bytes) override {
     if (bytes.size() != frame.length || frame.kind == Frame::data) std::abort();
     for (const std::byte byte : bytes) sum_ = sum_ + std::to_integer<unsigned>(byte);
   }
-  std::shared_ptr<dlaunch::Incoming> find_receive(Connection& /*connection*/, const Frame& frame) override {
+  std::shared_ptr<Incoming> find_receive(Connection& /*connection*/, const Frame& frame) override {
     if (frame.number % 2 == 0) return nullptr;
     memory_.resize(frame.length);
-    auto message = std::make_shared<dlaunch::Incoming>();
+    auto message = std::make_shared<Incoming>();
     message->memory = memory_.data();
     message->size = memory_.size();
     return message;
@@ -47,20 +46,19 @@ class Taker final : public dlaunch::FrameHandler {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  if (const auto contact = dlaunch::parse_contact(text)) {
-    if (dlaunch::parse_contact(dlaunch::to_text(*contact)) != contact) std::abort();
+  if (const auto contact = parse_contact(text)) {
+    if (parse_contact(to_text(*contact)) != contact) std::abort();
   }
-  if (size >= dlaunch::opening_size) {
-    (void)dlaunch::ServerHandshake::begin(text.substr(0, dlaunch::opening_size),
-                                          std::string(dlaunch::process_id_size, 'i'), "key");
+  if (size >= opening_size) {
+    (void)ServerHandshake::begin(text.substr(0, opening_size), std::string(process_id_size, 'i'), "key");
   }
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) std::abort();
   Taker handler;
   std::mutex mutex;
-  dlaunch::EndpointLock lock(mutex);
+  EndpointLock lock(mutex);
   const auto connection =
-      std::make_shared<Connection>(handler, dlaunch::Descriptor([&] { return ends[0]; }), "peer", 2);
+      std::make_shared<Connection>(handler, Descriptor([&] { return ends[0]; }), "peer", 2);
   const std::size_t half = size / 2;
   if (write(ends[1], data, half) != static_cast<ssize_t>(half)) std::abort();
   bool goes_on = !connection->read(lock);

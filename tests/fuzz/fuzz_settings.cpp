@@ -15,7 +15,6 @@
 
 namespace {
 
-using namespace dlaunch;
 using namespace dlaunch::launcher;
 
 void check(bool holds) {

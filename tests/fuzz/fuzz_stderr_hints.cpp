@@ -15,7 +15,6 @@
 
 namespace {
 
-using namespace dlaunch;
 using namespace dlaunch::agent;
 
 void require(bool condition) {

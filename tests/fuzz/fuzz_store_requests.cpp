@@ -8,7 +8,7 @@
 
 namespace {
 
-using dlaunch::Decoded;
+using namespace dlaunch::store;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -17,11 +17,11 @@ void require(bool condition) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  constexpr dlaunch::Dialect dialect = dlaunch::Dialect::GENERATION;
-  dlaunch::StoreLimits limits;
+  constexpr Dialect dialect = Dialect::GENERATION;
+  StoreLimits limits;
   limits.request_bytes = 1 << 16;
-  dlaunch::ByteSpan rest(reinterpret_cast<const std::byte*>(data), size);
-  dlaunch::Request request;
+  ByteSpan rest(reinterpret_cast<const std::byte*>(data), size);
+  Request request;
   while (!rest.empty()) {
     const Decoded decoded = decode(dialect, rest, limits, request);
     if (decoded.status == Decoded::Status::more) {
@@ -36,8 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(decoded.size > 0 && decoded.size <= rest.size());
     std::string again;
     require(encode(dialect, request, again));
-    require(again == dlaunch::as_text(rest.first(decoded.size)));
-    dlaunch::Request early;
+    require(again == as_text(rest.first(decoded.size)));
+    Request early;
     require(decode(dialect, rest.first(decoded.size - 1), limits, early).status != Decoded::Status::whole);
     rest = rest.subspan(decoded.size);
   }

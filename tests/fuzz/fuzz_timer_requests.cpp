@@ -10,7 +10,6 @@
 
 namespace {
 
-using namespace dlaunch;
 using namespace dlaunch::agent;
 
 constexpr double wall_s = 1'700'000'000;

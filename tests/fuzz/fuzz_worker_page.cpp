@@ -13,7 +13,6 @@
 
 namespace {
 
-using namespace dlaunch;
 using namespace dlaunch::agent;
 
 void require(bool condition) {

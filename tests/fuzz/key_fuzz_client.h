@@ -11,6 +11,8 @@
 
 namespace dlaunch::test {
 
+using namespace store;
+
 // The invariants for all `bytes`: no request is served, the memory of a connection is bounded, and a client
 // that proves the key afterwards is served. `choices` selects the pieces, and whether a valid opening comes
 // first.

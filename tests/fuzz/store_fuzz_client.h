@@ -10,6 +10,8 @@
 
 namespace dlaunch::test {
 
+using namespace store;
+
 // The invariants for all `bytes`: no crash, the memory is bounded by the bytes sent, and a later client is
 // served. `choices` selects the peer's dialect, the pieces, and when a client leaves.
 inline void send_random_requests(std::string_view choices, std::string_view bytes) {

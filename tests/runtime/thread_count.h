@@ -11,6 +11,8 @@
 
 namespace dlaunch::test {
 
+using namespace internal;
+
 inline std::size_t thread_count() {
   // ThreadSanitizer has a thread of its own, from the program's first one on.
   [[maybe_unused]] static const bool has_begun = (std::thread([] {}).join(), true);

@@ -24,6 +24,8 @@
 
 namespace dlaunch::sim {
 
+using namespace store;
+
 // By how much fewer jobs are run if everything takes as many times longer.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int slowness = 10;

@@ -10,7 +10,7 @@
 #include "runtime/backends/gloo/multi_rail_transport.h"
 #include "runtime/backends/gloo/tcp_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -60,4 +60,4 @@ std::unique_ptr<Transport> connect_over_gloo(const BackendContext& context) {
   return std::make_unique<MultiRailTransport>(std::move(rails));
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

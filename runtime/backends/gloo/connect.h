@@ -5,9 +5,9 @@
 
 #include "dlaunch/transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Called by every rank of the group. Throws DistNetworkError, DistBackendError or DistStoreError.
 std::unique_ptr<Transport> connect_over_gloo(const BackendContext& context);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

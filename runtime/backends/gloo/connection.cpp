@@ -14,7 +14,7 @@
 
 #include "runtime/base/deadline.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -324,4 +324,4 @@ bool Connection::is_silent() {
   return keepalive_.check(info);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -24,7 +24,7 @@
 #include "runtime/backends/gloo/keepalive.h"
 #include "runtime/backends/gloo/wakeup.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class Connection;
 
@@ -153,4 +153,4 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<Incoming> target_;  // the message of that part
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

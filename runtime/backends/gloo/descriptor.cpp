@@ -7,7 +7,7 @@
 
 #include "runtime/base/close_on_fork.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 Descriptor::Descriptor(const std::function<int()>& make) {
   auto& registry = CloseOnFork<Descriptor>::get();
@@ -36,4 +36,4 @@ Descriptor::Descriptor(Descriptor&& other) noexcept {
 
 void Descriptor::close_in_child() { close(std::exchange(fd_, -1)); }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

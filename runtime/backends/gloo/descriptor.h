@@ -5,7 +5,7 @@
 
 #include <functional>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class Descriptor {
  public:
@@ -29,4 +29,4 @@ class Descriptor {
   int fd_ = -1;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

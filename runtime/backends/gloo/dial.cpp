@@ -17,7 +17,7 @@
 #include "runtime/rendezvous/loss_propagation.h"
 #include "store/base/address.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -184,4 +184,4 @@ void prepare(int socket) {
   enable_keepalive(socket);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -8,7 +8,7 @@
 #include "runtime/backends/gloo/descriptor.h"
 #include "runtime/backends/gloo/handshake.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct Listener {
   Descriptor socket;
@@ -28,4 +28,4 @@ Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, 
 // For the connections of groups: no delay, a fitting buffer, keepalive.
 void prepare(int socket);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

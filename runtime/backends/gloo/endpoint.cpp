@@ -18,7 +18,7 @@
 #include "runtime/base/start_thread.h"
 #include "store/base/random.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -313,4 +313,4 @@ void Endpoint::check_keepalives() {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

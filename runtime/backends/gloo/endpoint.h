@@ -27,7 +27,7 @@
 #include "runtime/backends/gloo/pending_connections.h"
 #include "runtime/backends/gloo/wakeup.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // One group's endpoint. Called on the endpoint's thread with the endpoint's mutex held; must not release it.
 class GroupEndpoint {
@@ -136,4 +136,4 @@ class Endpoint::ActiveWait {
   Endpoint& endpoint_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

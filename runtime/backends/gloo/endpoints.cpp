@@ -3,7 +3,7 @@
 #include <mutex>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -49,4 +49,4 @@ EndpointLease::~EndpointLease() {
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 
 #include "runtime/backends/gloo/endpoint.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The endpoint of one group that is being made. Two groups that are made at the same time get two endpoints:
 // if the ranks of one group are threads of one process, each needs its own. An endpoint lives as long as a
@@ -25,4 +25,4 @@ class EndpointLease {
   std::shared_ptr<Endpoint> endpoint_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

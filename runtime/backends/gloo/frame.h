@@ -11,7 +11,7 @@
 
 #include "dlaunch/transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // One group in one process, by the number that the process at the other end uses.
 using ContextId = std::uint32_t;
@@ -65,4 +65,4 @@ struct Frame {
 };
 static_assert(sizeof(Frame) == Frame::size && std::is_trivially_copyable_v<Frame>);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -10,7 +10,7 @@
 #include "runtime/backends/gloo/frame.h"
 #include "runtime/base/errors.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The bytes of Frame::goodbye on the wire.
 struct GoodbyeMessage {
@@ -46,4 +46,4 @@ struct GoodbyeMessage {
 
 static_assert(std::is_trivially_copyable_v<GoodbyeMessage> && sizeof(GoodbyeMessage) <= Frame::longest_whole);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -7,7 +7,7 @@
 #include "store/base/hmac.h"
 #include "store/base/random.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -71,4 +71,4 @@ ServerHandshake::ServerHandshake(std::string_view opening, const std::string& ke
 
 bool ServerHandshake::accepts(std::string_view answer) const { return are_equal_secrets(answer, wanted_); }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

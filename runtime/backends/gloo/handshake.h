@@ -19,7 +19,7 @@
 
 #include "runtime/backends/gloo/frame.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Drawn for each listening socket.
 using ProcessId = std::string;
@@ -87,4 +87,4 @@ class ServerHandshake {
   std::string wanted_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -8,7 +8,7 @@
 #include "runtime/backends/gloo/reachability.h"
 #include "runtime/rendezvous/local_address.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -94,4 +94,4 @@ std::vector<LocalAddress> agree_on_addresses(const BackendContext& context) {
   return chosen;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

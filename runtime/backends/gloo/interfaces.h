@@ -11,7 +11,7 @@
 
 #include "dlaunch/backend.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct LocalAddress {
   std::string address;    // numeric
@@ -23,4 +23,4 @@ struct LocalAddress {
 // that names the rank and the reason.
 std::vector<LocalAddress> agree_on_addresses(const BackendContext& context);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

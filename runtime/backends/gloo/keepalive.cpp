@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -35,4 +35,4 @@ void enable_keepalive(int socket) {
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -10,7 +10,7 @@
 
 #include <chrono>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Checks a connection once a second. The peer program need not answer: for a stopped program its host
 // acknowledges the bytes, or reports at each probe that there is no room.
@@ -31,4 +31,4 @@ class KeepaliveMonitor {
 // KeepaliveMonitor::limit.
 void enable_keepalive(int socket);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

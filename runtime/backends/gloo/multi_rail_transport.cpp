@@ -6,7 +6,7 @@
 #include "dlaunch/error.h"
 #include "runtime/point_to_point/envelope.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 static_assert(MultiRailTransport::whole_limit >= envelope_block);
 
@@ -167,4 +167,4 @@ void MultiRailTransport::shutdown(Deadline deadline) noexcept {
   for (const Rail& rail : rails_) rail.transport->shutdown(deadline);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

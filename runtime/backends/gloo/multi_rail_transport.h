@@ -19,7 +19,7 @@
 
 #include "dlaunch/transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class MultiRailTransport final : public Transport {
  public:
@@ -72,4 +72,4 @@ class MultiRailTransport final : public Transport {
   std::unique_ptr<EagerChannel> eager_channel_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 #include "dlaunch/backend.h"
 #include "runtime/base/deadline.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Waits until that rank has set the key. At the deadline throws a DistNetworkError that names the rank.
 inline std::string wait_for_peer_key(int peer, const std::string& key, const BackendContext& context) {
@@ -18,4 +18,4 @@ inline std::string wait_for_peer_key(int peer, const std::string& key, const Bac
   }
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -9,7 +9,7 @@
 
 #include "runtime/base/deadline.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 void PendingConnections::add(std::uint64_t token, Descriptor socket) {
   if (all_.size() == limit) {
@@ -61,4 +61,4 @@ void PendingConnections::drop_expired() {
   std::erase_if(all_, [](const auto& entry) { return has_passed(entry.second.until); });
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -11,7 +11,7 @@
 #include "runtime/backends/gloo/descriptor.h"
 #include "runtime/backends/gloo/handshake.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Does not block. Used with the endpoint's mutex held.
 class PendingConnections {
@@ -49,4 +49,4 @@ class PendingConnections {
   std::map<std::uint64_t, PendingConnection> all_;  // by token, the oldest first
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

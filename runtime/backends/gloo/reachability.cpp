@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -108,4 +108,4 @@ std::string rail_address(const std::vector<Reachability>& all, std::size_t rail)
   return *common_address(all, rail);
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

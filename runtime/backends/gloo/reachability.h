@@ -12,7 +12,7 @@
 
 #include "runtime/rendezvous/local_address.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 struct Reachability {
   std::vector<Addresses> rails;  // one for each network interface in use
@@ -38,4 +38,4 @@ std::optional<Disagreement> disagreement(const std::vector<Reachability>& all);
 // ranks are on one machine. REQUIRES: there is no disagreement.
 std::string rail_address(const std::vector<Reachability>& all, std::size_t rail);
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

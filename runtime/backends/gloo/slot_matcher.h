@@ -13,7 +13,7 @@
 
 #include "runtime/backends/gloo/connection.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class SlotMatcher {
  public:
@@ -85,4 +85,4 @@ class SlotMatcher {
   std::unordered_map<std::uint64_t, Slot> slots_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 #include "runtime/backends/gloo/tcp_wait.h"
 #include "runtime/base/errors.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 void TcpTransport::EagerReceiveBuffer::Release::operator()(void* memory) const { std::free(memory); }
 
@@ -70,4 +70,4 @@ void TcpTransport::TcpEagerChannel::release(int peer) noexcept {
     there.connection->send(lock, owner_.frame_to(there, Frame::credit, 0));
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -9,7 +9,7 @@
 
 #include "runtime/backends/gloo/tcp_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class TcpTransport::TcpEagerChannel final : public EagerChannel {
  public:
@@ -41,4 +41,4 @@ class TcpTransport::TcpEagerChannel final : public EagerChannel {
   Wakeup wakeup_;  // a channel is used by one thread at a time
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -11,7 +11,7 @@
 #include "runtime/backends/gloo/tcp_wait.h"
 #include "runtime/base/errors.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // For empty messages, whose memory may be null.
 inline std::byte no_bytes{0};
@@ -149,4 +149,4 @@ class TcpTransport::AnySourceMessage final : public AnySourceReceive {
   std::size_t reported_ = 0;  // ranks of owner_.left_
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -13,7 +13,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/stragglers.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -406,4 +406,4 @@ Transport::ProgressReport TcpTransport::query_progress(std::uint64_t number) {
   return progress;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

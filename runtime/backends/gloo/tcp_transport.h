@@ -33,7 +33,7 @@
 #include "runtime/backends/gloo/goodbye_message.h"
 #include "runtime/backends/gloo/slot_matcher.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class TcpTransport final : public Transport, private GroupEndpoint {
  public:
@@ -143,4 +143,4 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   std::unique_ptr<TcpEagerChannel> eager_channel_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -3,7 +3,7 @@
 
 #include "runtime/backends/gloo/tcp_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // Returns when `condition()` holds, the transport has ended, or the deadline has passed. REQUIRES: the
 // endpoint's mutex is held from beginning to end.
@@ -25,4 +25,4 @@ class TcpTransport::Wait {
   }
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -6,7 +6,7 @@
 
 #include "dlaunch/backend.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 // The endpoint's mutex, locked.
 using EndpointLock = std::unique_lock<std::mutex>;
@@ -43,4 +43,4 @@ class Wakeup {
   int waits_ = 0;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -11,7 +11,7 @@
 #include "dlaunch/error.h"
 #include "runtime/backends/threads/thread_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 namespace {
 
@@ -74,4 +74,4 @@ const BackendModule& threads_module() {
   return module;
 }
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -3,8 +3,8 @@
 
 #include "dlaunch/backend.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 const BackendModule& threads_module();
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -8,7 +8,7 @@
 #include "dlaunch/transport.h"
 #include "runtime/backend/mailbox.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 
 class ThreadTransport final : public Transport {
  public:
@@ -47,4 +47,4 @@ class ThreadTransport final : public Transport {
   MailboxEagerChannel eager_channel_;
 };
 
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -16,9 +16,10 @@
 #include "dlaunch/work.h"
 
 namespace dlaunch {
-inline namespace v1 {
-
+namespace internal {
 class GroupImpl;
+}
+inline namespace v1 {
 
 struct OperationOptions {
   // false: the call returns when the operation has completed, and throws if it failed.
@@ -177,10 +178,10 @@ class DLAUNCH_EXPORT ProcessGroup {
   void abort(const std::string& reason) const;
 
  private:
-  friend class GroupImpl;
-  explicit ProcessGroup(std::shared_ptr<GroupImpl> impl) : impl_(std::move(impl)) {}
+  friend class internal::GroupImpl;
+  explicit ProcessGroup(std::shared_ptr<internal::GroupImpl> impl) : impl_(std::move(impl)) {}
 
-  std::shared_ptr<GroupImpl> impl_;
+  std::shared_ptr<internal::GroupImpl> impl_;
 };
 
 // One of the messages of batch_isend_irecv.

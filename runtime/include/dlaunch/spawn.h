@@ -30,10 +30,10 @@
 #include "dlaunch/export.h"
 
 namespace dlaunch {
-
+namespace internal {
 struct SpawnedProcess;
 struct SpawnOrder;
-
+}  // namespace internal
 inline namespace v1 {
 
 // One process failed: context().rank is its rank. The message is the error its function threw, its exit code,
@@ -71,7 +71,7 @@ class DLAUNCH_EXPORT SpawnContext {
                                                      const std::vector<std::string>& arguments, int nprocs,
                                                      const SpawnOptions& options);
   struct State;
-  using Starter = std::function<SpawnedProcess(const SpawnOrder& order)>;
+  using Starter = std::function<internal::SpawnedProcess(const internal::SpawnOrder& order)>;
   static SpawnContext start(int nprocs, const SpawnOptions& options, const Starter& start_rank);
   explicit SpawnContext(std::unique_ptr<State> state);
 

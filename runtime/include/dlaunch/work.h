@@ -10,12 +10,13 @@
 #include "dlaunch/export.h"
 
 namespace dlaunch {
+namespace internal {
+class GroupImpl;
+}
 inline namespace v1 {
 
 // In place of a rank to receive from: the rank that sends first.
 inline constexpr int any_source = -1;
-
-class GroupImpl;
 
 // A handle; copies refer to the same operation. It completes exactly once, with success or
 // with an error, at the latest shortly after the operation's deadline. A default-constructed
@@ -86,7 +87,7 @@ class DLAUNCH_EXPORT WorkSource {
   void fail_silently(std::exception_ptr reason) const;
 
  private:
-  friend class GroupImpl;
+  friend class internal::GroupImpl;
   explicit WorkSource(std::shared_ptr<Work::State> state);
   static WorkSource of_message();
 

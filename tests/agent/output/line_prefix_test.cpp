@@ -10,6 +10,7 @@ TEST(LinePrefix, ReplacesKnownPlaceholdersAndKeepsOthers) {
   EXPECT_EQ(expand_prefix("[${role_name}${local_rank}|${rank}|${host}|${hostname}]", facts),
             "[trainer1|7|b|b]");
   EXPECT_EQ(expand_prefix("${time} ${other} $rank ${rank", facts), "${time} ${other} $rank ${rank");
+  EXPECT_EQ(expand_prefix("${rank} $x ${y} $", facts), "7 $x ${y} $");
   EXPECT_EQ(expand_prefix("", facts), "");
 }
 
@@ -32,8 +33,8 @@ TEST(LinePrefix, ColoursDependOnTheRankAlone) {
 
 TEST(LinePrefix, PrecedesEveryLine) {
   std::string out = "before\n";
-  add_prefixed("a\nb\r\nhalf\rwhole\nrest", "> ", out);
-  EXPECT_EQ(out, "before\n> a\n> b\r\n> half\r> whole\n> rest");
+  add_prefixed("a\nb\r\n\nhalf\rwhole\nrest", "> ", out);
+  EXPECT_EQ(out, "before\n> a\n> b\r\n> \n> half\r> whole\n> rest");
 }
 
 }  // namespace

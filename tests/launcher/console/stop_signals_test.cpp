@@ -28,7 +28,7 @@ struct Reported {
 };
 Reported reported(const StopSignals& watched, const std::vector<int>& sent) {
   UvLoop loop;
-  agent::UvPoller poller(loop);
+  UvPoller poller(loop);
   Deadline deadline(loop);
   Reported reported;
   const auto note = [&](std::vector<int>& into, int signo) {

@@ -56,7 +56,7 @@ class LifelineTest : public ::testing::Test {
 
   Pipe pipe_;  // whose reading end the lifeline closes
   UvLoop loop_;
-  agent::UvPoller poller_{loop_};
+  UvPoller poller_{loop_};
   ByHand time_;
   std::vector<int> signals_;
   std::vector<std::string> losses_;

@@ -32,7 +32,7 @@ void serialize(Archive& archive, Step& step) {
 
 }  // namespace app
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::error_of;
@@ -208,4 +208,4 @@ TEST(Any, GoesThroughEveryObjectCollective) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -19,7 +19,7 @@
 #include "store/client/hash_store.h"
 #include "tests/runtime/group/thread_groups.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::error_contains;
@@ -399,4 +399,4 @@ TEST(Levels, OfTheLogDependOnBothVariables) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

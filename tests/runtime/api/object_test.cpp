@@ -88,7 +88,7 @@ Tree chain(int depth) {
 
 }  // namespace app
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::error_contains;
@@ -400,4 +400,4 @@ TEST(ObjectCollectives, ALengthThatCannotBeTakenIsAnErrorOfTheGroup) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

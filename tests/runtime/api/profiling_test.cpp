@@ -21,7 +21,7 @@
 #include "runtime/group/profiler.h"
 #include "tests/runtime/group/thread_groups.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::error_contains;
@@ -171,4 +171,4 @@ TEST(Trace, HasAFileForEachRank) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

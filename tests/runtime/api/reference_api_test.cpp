@@ -13,7 +13,7 @@
 #include "dlaunch/threads.h"
 #include "tests/runtime/group/thread_groups.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::error_contains;
@@ -189,4 +189,4 @@ TEST(DeviceMesh, CanBeWithoutGroups) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

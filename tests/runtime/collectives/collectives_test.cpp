@@ -22,7 +22,7 @@
 #include "tests/runtime/collectives/values.h"
 #include "tests/runtime/point_to_point/eager_channel_cases.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::all_dtypes;
@@ -383,4 +383,4 @@ TEST(Deadline, EndsEveryCollective) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -19,7 +19,7 @@
 #include "tests/runtime/collectives/forwarding_transport.h"
 #include "tests/runtime/collectives/thread_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::expect_success;
@@ -268,4 +268,4 @@ TEST(MessageHeader, EveryPartOfACallIsInItsHash) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 TEST(RingSchedule, NeighboursAgreeOnEveryMessage) {
@@ -56,4 +56,4 @@ TEST(EvenPart, PartsFollowEachOtherAndDifferByOneAtMost) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

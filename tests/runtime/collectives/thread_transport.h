@@ -18,6 +18,8 @@
 
 namespace dlaunch::test {
 
+using namespace internal;
+
 // Long enough for the slowest machine; a test that uses it up has failed.
 inline Deadline soon() { return deadline_after(std::chrono::seconds(60)); }
 

@@ -14,6 +14,8 @@
 
 namespace dlaunch::test {
 
+using namespace internal;
+
 template <class T>
 T to_value(int number) {
   if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {

@@ -33,7 +33,7 @@
 #include "tests/runtime/forked_copies.h"
 #include "tests/runtime/point_to_point/eager_channel_cases.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::expect_success;
@@ -357,4 +357,4 @@ TEST(Descriptors, AreClosedInACopyOfTheProcess) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -8,7 +8,7 @@
 
 #include "store/base/hmac.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 const std::string key(key_size, 'k');
@@ -84,4 +84,4 @@ TEST(Contact, ComesBackFromItsText) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

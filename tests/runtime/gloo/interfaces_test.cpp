@@ -20,7 +20,7 @@
 #include "tests/runtime/api/variable.h"
 #include "tests/runtime/collectives/thread_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::contains;
@@ -182,4 +182,4 @@ TEST(Interfaces, SeveralCarryOneGroup) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

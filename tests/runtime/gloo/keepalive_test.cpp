@@ -8,7 +8,7 @@
 
 namespace {
 
-using dlaunch::KeepaliveMonitor;
+using dlaunch::internal::KeepaliveMonitor;
 
 constexpr int enough_looks = KeepaliveMonitor::limit / KeepaliveMonitor::check_interval;
 

@@ -14,7 +14,7 @@
 #include "tests/runtime/gloo/tcp_ranks.h"
 #include "tests/runtime/thread_count.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::connected;
@@ -106,4 +106,4 @@ TEST(Messenger, ASendToOneThatLeftMeanwhileIsToldToAll) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -16,7 +16,7 @@
 #include "tests/runtime/collectives/forwarding_transport.h"
 #include "tests/runtime/collectives/thread_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::expect_success;
@@ -204,4 +204,4 @@ TEST(MultiRailTransport, PeerLostOnOneRailIsBlamedOnAllRails) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -16,6 +16,8 @@
 
 namespace dlaunch::test {
 
+using namespace internal;
+
 // Connected peers would miss a rank that left before all are connected: a group has a barrier against that.
 inline std::vector<std::exception_ptr> connected(int size, const std::function<void(TcpTransport&)>& body) {
   const auto store = std::make_shared<HashStore>();

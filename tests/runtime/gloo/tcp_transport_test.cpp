@@ -24,7 +24,7 @@
 #include "tests/runtime/gloo/tcp_ranks.h"
 #include "tests/runtime/point_to_point/eager_channel_cases.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::connected;
@@ -300,4 +300,4 @@ TEST(TcpChannel, EndsWithTheTransport) { test::channels_end_with_the_transport(o
 TEST(TcpChannel, KeepsWhatALeaverSent) { test::channels_keep_what_a_leaver_sent(on_tcp); }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -9,7 +9,7 @@
 
 #include "tests/runtime/group/thread_groups.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::contains;
@@ -129,4 +129,4 @@ TEST(CollectiveArguments, SizesThatTwoRanksDoNotAgreeOnAreNamed) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

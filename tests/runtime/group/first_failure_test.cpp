@@ -6,8 +6,7 @@
 
 namespace {
 
-using dlaunch::FirstFailure;
-using dlaunch::RankFailure;
+using namespace dlaunch::internal;
 
 RankFailure blames(int rank, int peer, std::int64_t when) { return {rank, "failed: peer", true, peer, when}; }
 
@@ -18,7 +17,7 @@ struct Answer {
 };
 
 Answer answer(const std::vector<RankFailure>& failures, const std::vector<int>& well = {}) {
-  const FirstFailure first = dlaunch::first_failure(failures, well);
+  const FirstFailure first = first_failure(failures, well);
   return {first.failure->rank, first.final};
 }
 

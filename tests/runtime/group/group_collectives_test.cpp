@@ -17,7 +17,7 @@
 #include "tests/runtime/collectives/values.h"
 #include "tests/runtime/group/thread_groups.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::expect_success;
@@ -486,4 +486,4 @@ TEST_P(Collectives, HalfPrecisionSumsAreRoundedOncePerRank) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

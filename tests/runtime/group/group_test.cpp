@@ -20,7 +20,7 @@
 #include "runtime/group/when_all.h"
 #include "tests/runtime/group/thread_groups.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::error_of;
@@ -366,4 +366,4 @@ TEST(Group, OneCauseIsOneWarning) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -25,7 +25,7 @@
 #include "tests/runtime/collectives/values.h"
 #include "tests/runtime/group/thread_groups.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::error_of;
@@ -605,4 +605,4 @@ TEST(PointToPoint, EnvelopesAreValidatedBeforeUse) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -13,7 +13,7 @@
 #include "tests/runtime/collectives/forwarding_transport.h"
 #include "tests/runtime/collectives/thread_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::expect_success;
@@ -126,4 +126,4 @@ TEST(SequenceNumbers, MayWrapAround) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

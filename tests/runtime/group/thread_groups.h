@@ -18,6 +18,8 @@
 
 namespace dlaunch::test {
 
+using namespace internal;
+
 inline std::shared_ptr<GroupImpl> make_impl(int rank, int size, std::shared_ptr<Backend> backend) {
   return std::make_shared<GroupImpl>(
       GroupDescription{"test", rank, size, std::chrono::seconds(60), "threads"},

@@ -24,7 +24,7 @@
 #include "runtime/base/errors.h"
 #include "tests/runtime/api/error_strings.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 std::exception_ptr error(const std::string& text) { return std::make_exception_ptr(DistNetworkError(text)); }
@@ -292,4 +292,4 @@ TEST(OperationQueue, RunsWhatWasPostedBeforeItEnds) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -16,7 +16,7 @@
 #include "runtime/group/world.h"
 #include "tests/runtime/group/thread_groups.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::error_contains;
@@ -624,4 +624,4 @@ TEST(Stores, FollowTheirHeader) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

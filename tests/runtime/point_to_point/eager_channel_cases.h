@@ -22,6 +22,8 @@
 
 namespace dlaunch::test {
 
+using namespace internal;
+
 // Runs a body on each of so many connected ranks, which are threads; returns the exceptions of the bodies.
 using OnTransports =
     std::function<std::vector<std::exception_ptr>(int size, const std::function<void(Transport&)>& body)>;

@@ -14,7 +14,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/point_to_point/pending_messages.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 constexpr Deadline start{};
@@ -202,4 +202,4 @@ TEST(PendingMessages, OfOnePeerAreTakenInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -13,7 +13,7 @@
 #include "tests/runtime/collectives/forwarding_transport.h"
 #include "tests/runtime/collectives/thread_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 std::vector<std::byte> bytes_of(std::size_t count, int value) {
@@ -189,4 +189,4 @@ TEST_F(OutboxTest, NoMoreIsAcknowledgedThanWasSent) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -14,7 +14,7 @@
 #include "tests/runtime/collectives/thread_transport.h"
 #include "tests/runtime/thread_count.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::soon;
@@ -103,4 +103,4 @@ TEST(ThreadOnDemand, StartsNoMoreAfterJoin) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -16,7 +16,7 @@
 #include "tests/runtime/collectives/thread_transport.h"
 #include "tests/runtime/thread_count.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::soon;
@@ -197,4 +197,4 @@ TEST(Transfers, HaveNoThreadsWhileTheyAreIdle) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -23,7 +23,7 @@
 #include "tests/runtime/group/thread_groups.h"
 #include "tests/store/client/temporary_folder.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using agent::WorkerRecord;
@@ -406,4 +406,4 @@ TEST_F(RecorderTest, AGroupRecordsItsCalls) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

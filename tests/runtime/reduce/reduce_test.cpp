@@ -13,7 +13,7 @@
 #include "runtime/reduce/integer_avg.h"
 #include "tests/runtime/collectives/values.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::all_dtypes;
@@ -319,4 +319,4 @@ TEST(Half, EveryValueSurvivesFloat) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -15,7 +15,7 @@
 #include "store/client/hash_store.h"
 #include "tests/runtime/collectives/thread_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
@@ -245,4 +245,4 @@ TEST(Registry, LoadsModulesFromDisk) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

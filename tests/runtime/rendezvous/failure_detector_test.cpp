@@ -16,7 +16,7 @@
 #include "store/client/hash_store.h"
 #include "tests/runtime/api/error_strings.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using test::contains;
@@ -209,4 +209,4 @@ TEST(FailureDetector, ALostStoreIsThatOfTheRankThatServedIt) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

@@ -17,7 +17,7 @@
 #include "tests/runtime/api/error_strings.h"
 #include "tests/runtime/collectives/thread_transport.h"
 
-namespace dlaunch {
+namespace dlaunch::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -239,4 +239,4 @@ TEST(Absent, FindsWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::internal

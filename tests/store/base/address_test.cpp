@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 TEST(Address, ParsesHostsWithAndWithoutAPort) {
@@ -53,4 +53,4 @@ TEST(Address, TextParsesBackToItself) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

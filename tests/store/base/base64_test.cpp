@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace dlaunch::agent {
+namespace dlaunch::store {
 namespace {
 
 TEST(Base64, MatchesTheVectorsOfRfc4648) {
@@ -37,4 +37,4 @@ TEST(Base64, RestoresEveryByte) {
 }
 
 }  // namespace
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 std::string hex(std::string_view bytes) {
@@ -32,4 +32,4 @@ TEST(Secrets, AreEqualOnlyIfAllBytesAre) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

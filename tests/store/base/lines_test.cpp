@@ -5,9 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "agent/output/line_prefix.h"
-
-namespace dlaunch::agent {
+namespace dlaunch::store {
 namespace {
 
 class Lines {
@@ -76,28 +74,6 @@ TEST(LineSplitter, LosesNothingHoweverTheStreamIsCut) {
   }
 }
 
-TEST(LinePrefix, KnowsTorchrunsPlaceholders) {
-  const PrefixFacts facts{"trainer", 5, 1, "a"};
-  EXPECT_EQ(expand_prefix("[${role_name}${local_rank}]:", facts), "[trainer1]:");
-  EXPECT_EQ(expand_prefix("${hostname}:${rank}: ", facts), "a:5: ");
-  EXPECT_EQ(expand_prefix("${host} ${rank} $x ${y} $", facts), "a 5 $x ${y} $");
-  EXPECT_EQ(expand_prefix("", facts), "");
-  EXPECT_EQ(expand_prefix("${time} ${rank}", facts), "${time} 5") << "for each line anew";
-  EXPECT_EQ(with_time("${time} 5 ${time}", "14:03:07"), "14:03:07 5 14:03:07");
-}
-
-TEST(LinePrefix, StandsBeforeEachLineAndEachRedrawnOne) {
-  std::string out = "|";
-  add_prefixed("a\nb\r\n\n10%\r20%\r", "> ", out);
-  EXPECT_EQ(out, "|> a\n> b\r\n> \n> 10%\r> 20%\r");
-}
-
-TEST(LinePrefix, HasAColourOfTheRanksOwn) {
-  EXPECT_EQ(coloured("x", 0), "\x1b[36mx\x1b[0m");
-  EXPECT_NE(coloured("x", 0), coloured("x", 1));
-  EXPECT_EQ(coloured("x", 0), coloured("x", 8));
-}
-
 TEST(Tail, KeepsTheLastLines) {
   Tail tail;
   for (int i = 1; i <= 100; ++i) tail.add("line " + std::to_string(i) + "\n");
@@ -116,4 +92,4 @@ TEST(Tail, IsBoundedAndFineWithLittle) {
 }
 
 }  // namespace
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 TEST(Number, ReadsWholeNumbers) {
@@ -27,4 +27,4 @@ TEST(Number, RejectsWhatTheTypeCannotHold) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

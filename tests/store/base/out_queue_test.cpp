@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using Pieces = std::vector<std::string>;
@@ -86,4 +86,4 @@ TEST_F(OutQueueTest, SwapAndDestructionKeepTheCount) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

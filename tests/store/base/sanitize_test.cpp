@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace dlaunch::agent {
+namespace dlaunch::store {
 namespace {
 
 TEST(Printable, TerminalsAreNotDriven) {
@@ -56,4 +56,4 @@ TEST(Shortened, IsCutBetweenCharacters) {
 }
 
 }  // namespace
-}  // namespace dlaunch::agent
+}  // namespace dlaunch::store

@@ -8,7 +8,7 @@
 #include "store/base/cgroup.h"
 #include "tests/store/client/temporary_folder.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 TEST(ControlGroups, TheOneOfAControllerIsFoundInBothHierarchies) {
@@ -75,4 +75,4 @@ TEST_F(TaskLimitsTest, WithoutControlGroupsNothingIsRefused) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

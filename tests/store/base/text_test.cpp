@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 TEST(Text, JoinsAnyRange) {
@@ -40,4 +40,4 @@ TEST(Text, AShortListNamesTheFirst) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

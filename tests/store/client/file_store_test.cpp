@@ -22,7 +22,7 @@
 #include "tests/store/client/other_process.h"
 #include "tests/store/client/temporary_folder.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -385,4 +385,4 @@ TEST(FileRecord, AsksForMoreAtEveryBytesEnd) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

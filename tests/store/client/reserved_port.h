@@ -12,6 +12,8 @@
 
 namespace dlaunch::test {
 
+using namespace store;
+
 class ReservedPort {
  public:
   ReservedPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -14,7 +14,7 @@
 #include "tests/store/client/temporary_folder.h"
 #include "tests/store/server/server_thread.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -486,4 +486,4 @@ TEST(Store, ALackIsSaid) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

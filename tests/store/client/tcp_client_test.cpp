@@ -4,7 +4,7 @@
 #include "store/client/tcp_store.h"
 #include "tests/store/server/fake_server.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -181,4 +181,4 @@ TEST(TcpClient, AnEmptyValueIsWhole) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

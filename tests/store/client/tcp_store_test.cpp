@@ -10,7 +10,7 @@
 #include "tests/store/client/reserved_port.h"
 #include "tests/store/server/server_thread.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -441,4 +441,4 @@ TEST(TcpStore, AStormOfClientsIsServed) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

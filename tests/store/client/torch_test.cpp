@@ -15,7 +15,7 @@
 #include "tests/store/client/temporary_folder.h"
 #include "tests/store/server/server_thread.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using test::ServerThread;
@@ -226,4 +226,4 @@ TEST(Torch, OurClientUsesItsServer) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

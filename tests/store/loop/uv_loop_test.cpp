@@ -16,7 +16,7 @@
 
 #include "tests/store/client/reserved_port.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -677,4 +677,4 @@ TEST_F(UvLoopTest, GoesCleanlyWithEverythingOpen) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

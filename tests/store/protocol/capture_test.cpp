@@ -10,7 +10,7 @@
 #include "tests/store/server/fake_network.h"
 #include "tests/store/server/requests.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace test;
@@ -97,4 +97,4 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, Captures,
                          });
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

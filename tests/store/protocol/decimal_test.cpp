@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 TEST(Decimal, ReadsAsStrtollDoes) {
@@ -32,4 +32,4 @@ TEST(Decimal, WrapsAround) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -4,7 +4,7 @@
 
 #include "store/client/job_key.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using Verdict = KeyServer::Verdict;
@@ -102,4 +102,4 @@ TEST(JobKey, IsReadAsItIsWritten) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -4,7 +4,7 @@
 
 #include "tests/store/server/requests.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace test;
@@ -172,4 +172,4 @@ TEST(Wire, ARequestThatADialectDoesNotKnowIsNotWritten) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

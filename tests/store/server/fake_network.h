@@ -13,6 +13,8 @@
 
 namespace dlaunch::test {
 
+using namespace store;
+
 class FakeNetwork final : public Network, public Timers, public Clock {
  public:
   // The actions of the test as a peer.

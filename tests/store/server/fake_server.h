@@ -19,6 +19,8 @@
 
 namespace dlaunch::test {
 
+using namespace store;
+
 class FakeServer {
  public:
   // One connection, as the server sees it; closed by the destructor.

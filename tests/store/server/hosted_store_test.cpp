@@ -18,7 +18,7 @@
 #include "tests/store/client/other_process.h"
 #include "tests/store/client/reserved_port.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -294,4 +294,4 @@ TEST(HostedStore, TwoProcessesCountTogether) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

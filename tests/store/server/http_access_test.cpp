@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 TEST(HttpHead, IsTakenApart) {
@@ -60,4 +60,4 @@ TEST(HttpSecret, IsAskedForIfThereIsOne) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -6,7 +6,7 @@
 #include "tests/fuzz/key_fuzz_client.h"
 #include "tests/fuzz/store_fuzz_client.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace test;
@@ -84,4 +84,4 @@ TEST_F(RandomBytes, FillsTheStore) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

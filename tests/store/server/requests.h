@@ -9,6 +9,8 @@
 
 namespace dlaunch::test {
 
+using namespace store;
+
 using Texts = std::vector<std::string_view>;
 
 inline const std::string greeting = {'\x00', '\xce', '\xf7', '\x85', '\x3c'};

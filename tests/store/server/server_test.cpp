@@ -7,7 +7,7 @@
 #include "tests/store/server/fake_network.h"
 #include "tests/store/server/requests.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -658,4 +658,4 @@ TEST_F(ServerTest, ClosesEverything) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -14,6 +14,8 @@
 
 namespace dlaunch::test {
 
+using namespace store;
+
 class ServerThread {
  public:
   explicit ServerThread(ServerOptions options = {}, const std::string& host = "127.0.0.1",

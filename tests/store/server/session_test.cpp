@@ -4,7 +4,7 @@
 
 #include "tests/store/server/requests.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace test;
@@ -167,4 +167,4 @@ TEST(Session, NothingIsKnownBeforeTheFirstByte) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -7,7 +7,7 @@
 #include "tests/store/server/fake_network.h"
 #include "tests/store/server/requests.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -119,4 +119,4 @@ TEST(StatusPage, ShowsItsServer) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

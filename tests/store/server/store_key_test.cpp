@@ -6,7 +6,7 @@
 #include "tests/store/server/fake_network.h"
 #include "tests/store/server/requests.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace test;
@@ -104,4 +104,4 @@ TEST_F(StoreKeyTest, AStoreWithoutAKeyTakesNoProof) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -8,7 +8,7 @@
 
 #include "tests/store/server/requests.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace test;
@@ -524,4 +524,4 @@ TEST_F(TableTest, RefusesWhatIsTooMuch) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store

@@ -7,7 +7,7 @@
 #include "tests/store/server/fake_network.h"
 #include "tests/store/server/requests.h"
 
-namespace dlaunch {
+namespace dlaunch::store {
 namespace {
 
 using namespace test;
@@ -109,4 +109,4 @@ TEST_F(TlsTest, NoiseEndsTheConnection) {
 }
 
 }  // namespace
-}  // namespace dlaunch
+}  // namespace dlaunch::store
