@@ -3,10 +3,11 @@
 
     taste.py REPOSITORY
 
-A room is a folder with a promise. Its rule: which rooms it may include, and whether it is pure. A pure room touches
-nothing outside its own memory: it includes no header of the system's I/O, threads or clocks.
+A room is a folder with a promise. Its rule: which rooms it may include, whether it is pure, and its namespace. A pure room
+touches nothing outside its own memory: it includes no header of the system's I/O, threads or clocks.
 """
 
+import itertools
 import os
 import re
 import sys
@@ -108,6 +109,16 @@ BANNED = [
 ]
 LONGEST_FILE = 950
 
+# The namespace of a folder's rooms; namespaces within it are the folder's own.
+NAMESPACES = {
+    "store": "dlaunch::store",
+    "agent": "dlaunch::agent",
+    "launcher": "dlaunch::launcher",
+    "runtime": "dlaunch::internal",
+    "runtime/include": "dlaunch",
+}
+NAMESPACES_MADE_VISIBLE = "store/base/namespaces.h"  # makes the store's names visible in the rooms above
+
 complaints = []
 
 
@@ -143,6 +154,7 @@ def check_source(path, lines):
         complain(path, len(lines), f"longer than {LONGEST_FILE} lines: is it one idea?")
     if path.endswith(".h") and "#pragma once\n" not in lines:
         complain(path, 1, "a header begins with what it promises and has #pragma once")
+    check_namespace(path, lines)
     for number, line in enumerate(lines, 1):
         code = re.sub(r"//.*", "", line)
         include = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
@@ -164,6 +176,33 @@ def check_source(path, lines):
                     complain(path, number, f"{line.strip()!r}: {instead}")
         if re.search(r"\b(TODO|FIXME|XXX)\b", line):
             complain(path, number, "unfinished business")
+
+
+def check_namespace(path, lines):
+    """Each room has its folder's namespace. Only the public API is in dlaunch itself: the public headers, and the sources of
+    the runtime that define it, in its version (`inline namespace v1`). A public header declares internal classes at most."""
+    folder = "runtime/include" if path.startswith("runtime/include/") else path.split("/")[0]
+    own = NAMESPACES.get(folder)
+    if own is None or path == NAMESPACES_MADE_VISIBLE:
+        return
+    defines_api = folder == "runtime" and path.endswith(".cpp") and "inline namespace v1 {\n" in lines
+    for number, line in enumerate(lines, 1):
+        if path.endswith(".h") and re.match(r"\s*using namespace\b", line):
+            complain(path, number, "a header opens a namespace to all that include it")
+        opened = re.match(r"namespace ([\w:]+) \{", line)
+        if not opened:
+            continue
+        name = opened.group(1)
+        if folder == "runtime/include":
+            is_own = not name.startswith("dlaunch::")  # a part of dlaunch, inside it
+        else:
+            is_own = name == own or name.startswith(own + "::") or (name == "dlaunch" and defines_api)
+        if not is_own:
+            complain(path, number, f"the namespace of {folder}/ is {own}, not {name}")
+        if folder == "runtime/include" and name == "internal":
+            inside = itertools.takewhile(lambda text: not text.startswith("}"), lines[number:])
+            if not all(re.fullmatch(r"(class|struct) \w+;\n", declaration) for declaration in inside):
+                complain(path, number, "a public header declares internal classes and defines none")
 
 
 def check_dead_sources(sources):
