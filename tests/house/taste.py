@@ -206,7 +206,7 @@ def check_namespace(path, lines):
 
 
 def check_dead_sources(sources):
-    """A source that no CMake file names is compiled by nobody."""
+    """A source or a script of tests that no CMake file names is not compiled and not run."""
     named = ""
     for place, folders, names in os.walk(ROOT):
         folders[:] = [f for f in folders if not f.startswith((".git", "build"))]
@@ -214,9 +214,10 @@ def check_dead_sources(sources):
             if name == "CMakeLists.txt" or name.endswith(".cmake"):
                 with open(os.path.join(place, name), encoding="utf-8") as file:
                     named += file.read()
-    for path in sources:
+    scripts = sorted(path for path in files() if path.startswith("tests/") and path.endswith("_test.py"))
+    for path in sources + scripts:
         base = os.path.basename(path)
-        if path.endswith((".cpp", ".c")) and base not in named and not path.startswith("tests/runtime/modules/"):
+        if path.endswith((".cpp", ".c", ".py")) and base not in named and not path.startswith("tests/runtime/modules/"):
             complain(path, 1, "no CMake file names it")
 
 
