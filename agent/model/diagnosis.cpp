@@ -172,6 +172,13 @@ std::string who_waits(const Jam& jam) {
   return describe(numbers(jam.waiting), waiting) + (waiting == 1 ? " has been" : " have been") + words;
 }
 
+// All have entered, and it makes no progress because a process is stopped. Others may be in later
+// collectives.
+std::string who_is_stopped(const Jam& jam, const std::vector<int>& stopped) {
+  return describe(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped in " +
+         collective(jam) + ", for which ranks have waited " + to_words(jam.waited);
+}
+
 // Other operations called with this number, and the ranks that called them.
 std::string who_differs(const Jam& jam) {
   std::string text;
@@ -217,11 +224,15 @@ std::string who_has_ended(const Jam& jam) {
 }
 
 std::string sentence_of(const Jam& jam) {
-  std::string text = (jam.absent.empty() ? who_waits(jam) : who_never_came(jam)) + who_differs(jam) +
-                     who_waits_for_messages(jam);
   std::vector<const RankProgress*> all = jam.absent;
   all.insert(all.end(), jam.waiting.begin(), jam.waiting.end());
-  if (const auto stopped = in_condition(all, Condition::stopped); !stopped.empty())
+  const std::vector<int> stopped = in_condition(all, Condition::stopped);
+  const bool is_held_up = jam.absent.empty() && jam.unknown_count == 0 && !stopped.empty();
+  std::string text = is_held_up           ? who_is_stopped(jam, stopped)
+                     : jam.absent.empty() ? who_waits(jam)
+                                          : who_never_came(jam);
+  text += who_differs(jam) + who_waits_for_messages(jam);
+  if (!is_held_up && !stopped.empty())
     text += "; " + describe(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped";
   text += who_has_ended(jam);
   if (jam.unknown_count > 0) {

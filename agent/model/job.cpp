@@ -19,6 +19,15 @@ std::string place(const Failure& f) {
   return text.empty() ? "" : " (" + text + ")";
 }
 
+// The reason of a hang, with the place of the missing rank behind its first mention.
+std::string with_place(const Failure& f) {
+  if (f.rank < 0) return f.why;
+  const std::string rank = "rank " + std::to_string(f.rank);
+  const std::size_t found = (" " + f.why).find(" " + rank + " ");
+  if (found == std::string::npos) return f.why + "; " + rank + place(f);
+  return std::string(f.why).insert(found + rank.size(), place(f));
+}
+
 // A node that has no rank yet is named by its host.
 std::string node_name(const Failure& f) {
   return f.node_rank < 0 ? "host " + f.host
@@ -45,7 +54,7 @@ std::string describe(const Failure& f) {
     case FailureKind::left:
       return "rank " + std::to_string(f.rank) + place(f) + " " + f.why;
     case FailureKind::hang:
-      return f.why + (f.rank < 0 ? "" : "; rank " + std::to_string(f.rank) + place(f));
+      return with_place(f);
     case FailureKind::join:
     case FailureKind::agent:
       return f.why;

@@ -97,7 +97,7 @@ TEST(Diagnosis, StoppedProcessIsReportedAndIsTheCauseIfAllRanksEntered) {
   stopped.condition = Condition::stopped;
   const Diagnosis found = diagnose({group(2, {in(0, 3, seconds(2)), stopped})});
   EXPECT_EQ(found.sentences,
-            Sentences{"all 2 ranks have been in all_reduce #3 of group default for 2 s; rank 1 is stopped"});
+            Sentences{"rank 1 is stopped in all_reduce #3 of group default, for which ranks have waited 2 s"});
   EXPECT_EQ(found.missing, std::vector{1});
 }
 
