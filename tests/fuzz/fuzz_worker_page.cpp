@@ -13,6 +13,7 @@
 
 namespace {
 
+using namespace dlaunch;
 using namespace dlaunch::agent;
 
 void require(bool condition) {
