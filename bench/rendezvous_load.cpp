@@ -72,13 +72,11 @@ class Swarm {
   [[nodiscard]] Join join(AgentId id) const {
     Join join;
     join.job_id = "bench";
-    join.min_nodes = std::max(1, nodes_ - 1);
-    join.nnodes = nodes_;
     join.node_rank = -1;
     join.slots = 1;
     join.host = "n" + std::to_string(id);
     join.agent = id;
-    join.rules = rules_of(as_the_agent_was_told());
+    join.rules = rules_of(as_the_agent_was_told(nodes_));
     return join;
   }
 
@@ -86,8 +84,10 @@ class Swarm {
 
  private:
   // By rendezvous_bench.py, on its command line.
-  [[nodiscard]] static JobSpec as_the_agent_was_told() {
+  [[nodiscard]] static JobSpec as_the_agent_was_told(int nodes) {
     JobSpec job;
+    job.nnodes = nodes;
+    job.min_nodes = std::max(1, nodes - 1);
     job.node_timeout = {};
     job.stop_timeout = {};
     job.policy.first_delay = std::chrono::seconds(1);

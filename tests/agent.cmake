@@ -31,6 +31,7 @@ dlaunch_test(NAME agent_test
     agent/model/diagnosis_test.cpp
     agent/model/error_file_test.cpp
     agent/model/exit_status_test.cpp
+    agent/model/job_rules_test.cpp
     agent/model/job_status_test.cpp
     agent/model/job_test.cpp
     agent/model/last_lines_test.cpp

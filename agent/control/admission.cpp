@@ -9,31 +9,23 @@
 #include "store/base/text.h"
 
 namespace dlaunch::agent {
+namespace {
+
+// A rule that differs, in bytes: an endpoint list fits.
+constexpr std::size_t longest_difference = 1000;
+
+}  // namespace
 
 Admission::Admission(const JobSpec& job) : job_(job), rules_(rules_of(job)) {}
 
 std::string Admission::reason_to_refuse(const Join& join, const Situation& now) const {
   if (now.ending) return "the job is ending";
-  if (std::string why = other_rules(join); !why.empty()) return why;
+  if (join.job_id != job_.id) return "this is job '" + job_.id + "', not '" + join.job_id + "'";
+  if (const std::string why = difference(rules_, join.rules); !why.empty())
+    return shortened(sanitize_for_terminal(why), longest_difference);
   if (std::string why = out_of_range(join); !why.empty()) return why;
   if (std::string why = left_out(join, now); !why.empty()) return why;
   return no_room(join, now);
-}
-
-std::string Admission::other_rules(const Join& join) const {
-  if (join.job_id != job_.id) return "this is job '" + job_.id + "', not '" + join.job_id + "'";
-  if (join.nnodes != job_.nnodes) {
-    return "this job has --nnodes=" + std::to_string(job_.nnodes) + ", not " + std::to_string(join.nnodes);
-  }
-  if (join.min_nodes != job_.required_nodes()) {
-    return "this job needs at least " + pluralize(job_.required_nodes(), "node") + ", not " +
-           std::to_string(join.min_nodes);
-  }
-  if (join.max_restarts != job_.max_restarts) {
-    return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " +
-           std::to_string(join.max_restarts);
-  }
-  return sanitize_for_terminal(difference(rules_, join.rules));
 }
 
 std::string Admission::out_of_range(const Join& join) const {

@@ -38,7 +38,6 @@ class Admission {
   [[nodiscard]] std::string refused_meanwhile() const;
 
  private:
-  [[nodiscard]] std::string other_rules(const Join& join) const;
   [[nodiscard]] std::string out_of_range(const Join& join) const;
   [[nodiscard]] std::string left_out(const Join& join, const Situation& now) const;
   [[nodiscard]] std::string no_room(const Join& join, const Situation& now) const;

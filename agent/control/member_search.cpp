@@ -28,9 +28,6 @@ void Member::on_link_up(TimePoint now, MemberActions& out) {
 Join Member::join(TimePoint now) const {
   Join join;
   join.job_id = job_.id;
-  join.min_nodes = job_.required_nodes();
-  join.nnodes = job_.nnodes;
-  join.max_restarts = job_.max_restarts;
   join.node_rank = node_.node_rank;
   join.slots = node_.slots;
   join.host = node_.host;

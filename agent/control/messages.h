@@ -21,10 +21,10 @@
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 8;
+inline constexpr std::uint8_t protocol_version = 9;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x08";  // the last byte is protocol_version
+    "LAUNCH\x09";  // the last byte is protocol_version
 // A world of max_nodes fits the first. Messages of a member are shorter.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -44,9 +44,6 @@ inline constexpr std::size_t longest_role = 255;
 
 struct Join {
   std::string job_id;
-  int min_nodes = 0;
-  int nnodes = 0;
-  int max_restarts = 0;
   int node_rank = 0;  // the requested one; -1: any
   int slots = 0;
   std::string host;
@@ -68,7 +65,7 @@ struct Join {
   Duration rest{};   // the same for other nodes that followed that leader
   std::int64_t stamp = 0;     // this node's clock, as in Heartbeat
   bool stays = true;          // also if this coordinator does not lead yet: the node counts for its quorum
-  std::string rules{};        // agent/model/job_rules.h
+  std::string rules{};        // of the job, as this node was started (agent/model/job_rules.h)
   std::string role{};         // of the workers: only compared, never shown
   std::string unfit{};        // why this node cannot take part and joins only to report it; empty: it can
   std::uint64_t fencing = 0;  // the highest token known to this agent (agent/model/fencing.h); 0: none
@@ -76,9 +73,9 @@ struct Join {
   bool operator==(const Join&) const = default;
 };
 void fields(auto& io, Of<Join> auto& m) {
-  io(m.job_id, m.min_nodes, m.nnodes, m.max_restarts, m.node_rank, m.slots, m.host, m.build, m.agent,
-     m.joined_once, m.stopped, m.leader, m.leader_host, m.round, m.sticky_rank, m.nodes, m.restarts_used,
-     m.restarts, m.age, m.lease, m.rest, m.stamp, m.stays, m.rules, m.role, m.unfit, m.fencing);
+  io(m.job_id, m.node_rank, m.slots, m.host, m.build, m.agent, m.joined_once, m.stopped, m.leader,
+     m.leader_host, m.round, m.sticky_rank, m.nodes, m.restarts_used, m.restarts, m.age, m.lease, m.rest,
+     m.stamp, m.stays, m.rules, m.role, m.unfit, m.fencing);
 }
 // A worker of this node failed in `failure.round`, or is is_suspect(); the others are being stopped.
 struct Failed {

@@ -28,6 +28,10 @@ std::string rules_of(const JobSpec& job) {
   const auto rule = [&](const char* flag, const std::string& value) {
     text.append("--").append(flag).append("=").append(value).append("\n");
   };
+  const std::string most = std::to_string(job.nnodes);
+  rule("nnodes",
+       job.required_nodes() == job.nnodes ? most : std::to_string(job.required_nodes()) + ":" + most);
+  rule("max-restarts", std::to_string(job.max_restarts));
   rule("spares", std::to_string(job.spares));
   rule("node-timeout", in_seconds(job.node_timeout));
   std::string graces = in_seconds(job.stop_timeout.usual);
@@ -58,7 +62,8 @@ std::string difference(const std::string& ours, const std::string& theirs) {
   while (!mine.empty() || !other.empty()) {
     const std::string_view a = first_line(mine);
     const std::string_view b = first_line(other);
-    if (a != b) return "this job has " + std::string(a) + ", not " + (b.empty() ? "nothing" : std::string(b));
+    const auto shown = [](std::string_view rule) { return rule.empty() ? "nothing" : std::string(rule); };
+    if (a != b) return "this job has " + shown(a) + ", not " + shown(b);
     mine.remove_prefix(std::min(mine.size(), a.size() + 1));
     other.remove_prefix(std::min(other.size(), b.size() + 1));
   }

@@ -1,5 +1,5 @@
 // The settings that must be equal on all agents of a job, since any of them may have to decide by them: a
-// quorum that agents count differently is none. Pure.
+// quorum that agents count differently is none. A Join carries them, and nothing else compares them. Pure.
 #pragma once
 
 #include <string>

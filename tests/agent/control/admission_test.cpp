@@ -14,7 +14,7 @@ class AdmissionTest : public ::testing::Test {
     job_.id = "j";
     job_.nnodes = 2;
     job_.max_restarts = 1;
-    join_ = {"j", 2, 2, 1, 1, 4, "b", "0.1", 101};
+    join_ = {"j", 1, 4, "b", "0.1", 101};
     join_.rules = rules_of(job_);
   }
   std::string refusal() {
@@ -36,16 +36,25 @@ TEST_F(AdmissionTest, EachOtherRuleIsNamed) {
   join_.job_id = "k";
   EXPECT_EQ(refusal(), "this is job 'j', not 'k'");
   join_.job_id = "j";
-  join_.nnodes = 3;
-  EXPECT_EQ(refusal(), "this job has --nnodes=2, not 3");
-  join_.nnodes = 2;
-  join_.max_restarts = 0;
-  EXPECT_EQ(refusal(), "this job has --max-restarts=1, not 0");
-  join_.max_restarts = 1;
-  JobSpec other = job_;
-  other.spares = 1;
-  join_.rules = rules_of(other);
-  EXPECT_NE(refusal().find("--spares=1"), std::string::npos) << refusal();
+  const auto refusal_of = [&](const auto& change) {
+    JobSpec other = job_;
+    change(other);
+    join_.rules = rules_of(other);
+    return refusal();
+  };
+  EXPECT_EQ(refusal_of([](JobSpec& other) { other.nnodes = 3; }), "this job has --nnodes=2, not --nnodes=3");
+  EXPECT_EQ(refusal_of([](JobSpec& other) { other.min_nodes = 1; }),
+            "this job has --nnodes=2, not --nnodes=1:2");
+  EXPECT_EQ(refusal_of([](JobSpec& other) { other.max_restarts = 0; }),
+            "this job has --max-restarts=1, not --max-restarts=0");
+  EXPECT_EQ(refusal_of([](JobSpec& other) { other.spares = 1; }), "this job has --spares=0, not --spares=1");
+}
+
+TEST_F(AdmissionTest, HostileRulesAreShownShortAndPrintable) {
+  join_.rules = "--nnodes=\x1b" + std::string(max_text, '7');
+  EXPECT_LT(refusal().size(), 1100U);
+  EXPECT_EQ(refusal().find('\x1b'), std::string::npos);
+  EXPECT_TRUE(refusal().starts_with("this job has --nnodes=2, not --nnodes=")) << refusal();
 }
 
 TEST_F(AdmissionTest, NumbersOutOfRangeAreRefused) {

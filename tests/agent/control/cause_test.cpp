@@ -100,7 +100,9 @@ TEST_F(CauseTest, RefusedNodeIsNamedAtTheDeadline) {
   from(0, join(0));
   for (int i = 0; i < 2; ++i) {
     Join wrong = join(1);
-    wrong.nnodes = 3;
+    JobSpec larger = job_;
+    larger.nnodes = 3;
+    wrong.rules = rules_of(larger);
     from(8, wrong);
   }
   last_ = coordinator_->step(now_, AgentRefused{"an agent at 10.0.0.7", "it has another secret"});
@@ -109,7 +111,7 @@ TEST_F(CauseTest, RefusedNodeIsNamedAtTheDeadline) {
   EXPECT_EQ(ending().cause.why,
             "node 1 of 2 did not come to m:29500 within 1 min 0 s (--join-timeout); refused meanwhile: host "
             "host1 (this job has "
-            "--nnodes=2, not 3), an agent at 10.0.0.7 (it has another secret)");
+            "--nnodes=2, not --nnodes=3), an agent at 10.0.0.7 (it has another secret)");
 }
 
 TEST_F(CauseTest, ANodeThatCannotStartItsProgramEndsTheWait) {

@@ -32,15 +32,9 @@ class CoordinatorTest : public ::testing::Test {
     last_ = coordinator_->step(now_, FromMember{member, std::move(message)});
   }
   Join join(int node_rank, int slots = 2) {
-    Join join{"j",
-              job_.required_nodes(),
-              job_.nnodes,
-              job_.max_restarts,
-              node_rank,
-              slots,
-              "host" + std::to_string(node_rank),
-              "0.1",
-              static_cast<AgentId>(node_rank) + 100};
+    Join join{"j",   node_rank,
+              slots, "host" + std::to_string(node_rank),
+              "0.1", static_cast<AgentId>(node_rank) + 100};
     join.rules = rules_of(job_);
     return join;
   }

@@ -511,8 +511,10 @@ TEST_F(CoordinatorTest, RejectedNodeGetsTheReason) {
   wrong.job_id = "other";
   EXPECT_EQ(refusal(wrong), "this is job 'j', not 'other'");
   wrong = join(1);
-  wrong.nnodes = 3;
-  EXPECT_EQ(refusal(wrong), "this job has --nnodes=2, not 3");
+  JobSpec larger = job_;
+  larger.nnodes = 3;
+  wrong.rules = rules_of(larger);
+  EXPECT_EQ(refusal(wrong), "this job has --nnodes=2, not --nnodes=3");
   EXPECT_EQ(refusal(join(2)), "--node-rank=2 is outside --nnodes=2");
   wrong = join(1);
   wrong.role = std::string(longest_role + 1, 'r');

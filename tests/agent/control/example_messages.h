@@ -52,9 +52,6 @@ inline std::vector<Message> one_of_each() {
                   7,         {{"exited with code 1", 5}},
                   {restart}, {"rank 3 never came"}};
   return {Join{"job",
-               1,
-               2,
-               3,
                -1,
                8,
                "b",

@@ -72,15 +72,7 @@ class FencingOfWorlds : public ::testing::Test {
     coordinator_->begin();
   }
   Join join(int node, std::uint64_t fencing = 0) {
-    Join join{"j",
-              job_.required_nodes(),
-              job_.nnodes,
-              job_.max_restarts,
-              node,
-              1,
-              "host" + std::to_string(node),
-              "0.1",
-              static_cast<AgentId>(node) + 100};
+    Join join{"j", node, 1, "host" + std::to_string(node), "0.1", static_cast<AgentId>(node) + 100};
     join.rules = rules_of(job_);
     join.fencing = fencing;
     return join;
