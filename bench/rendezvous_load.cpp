@@ -31,7 +31,7 @@ class Member final : public ConnectionHandler {
   void leave();
   void on_connected(ConnId conn) override;
   void on_received(ConnId conn, ByteSpan bytes) override;
-  void on_closed(ConnId conn, const Error& reason) override;
+  void on_closed(ConnId conn, const ConnectionEnd& end) override;
 
  private:
   void say(const Message& message);
@@ -117,7 +117,7 @@ void Member::on_received(ConnId, ByteSpan bytes) {
   reader_.append(bytes);
   for (auto message = reader_.next(); message && *message; message = reader_.next()) hear(**message);
 }
-void Member::on_closed(ConnId, const Error& reason) { swarm_.fail(reason.message()); }
+void Member::on_closed(ConnId, const ConnectionEnd& end) { swarm_.fail(end.reason.message()); }
 void Member::say(const Message& message) { swarm_.loop.send(conn_, as_byte_span(encode(message))); }
 void Member::hear(const Message& message) {
   if (const auto* world = std::get_if<NewWorld>(&message)) {

@@ -55,8 +55,8 @@ struct Asker final : ConnectionHandler {
     if (asked) answers += work.pipelined;
     ask();
   }
-  void on_closed(ConnId, const Error& reason) override {
-    std::fprintf(stderr, "store_load: %s\n", reason.message().c_str());
+  void on_closed(ConnId, const ConnectionEnd& end) override {
+    std::fprintf(stderr, "store_load: %s\n", end.reason.message().c_str());
     std::exit(1);  // NOLINT(concurrency-mt-unsafe)
   }
   void ask() {

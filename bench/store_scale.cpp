@@ -41,8 +41,8 @@ struct Guest final : ConnectionHandler {
     got += bytes.size();
     if (got == sizeof(std::int64_t) && --*missing == 0) loop->stop();
   }
-  void on_closed(ConnId, const Error& reason) override {
-    std::fprintf(stderr, "store_scale: %s\n", reason.message().c_str());
+  void on_closed(ConnId, const ConnectionEnd& end) override {
+    std::fprintf(stderr, "store_scale: %s\n", end.reason.message().c_str());
     std::exit(1);  // NOLINT(concurrency-mt-unsafe)
   }
 

@@ -14,7 +14,7 @@ dlaunch_test(NAME agent_test
     agent/control/job_ending_test.cpp
     agent/control/last_call_test.cpp
     agent/control/leadership_test.cpp
-    agent/control/loss_text_test.cpp
+    agent/control/loss_test.cpp
     agent/control/member_test.cpp
     agent/control/messages_test.cpp
     agent/control/messages_wire_test.cpp

@@ -5,7 +5,6 @@
 #include <functional>
 #include <utility>
 
-#include "agent/control/loss_text.h"
 #include "agent/control/one_of.h"
 #include "agent/model/job_rules.h"
 #include "agent/model/last_lines.h"
@@ -153,7 +152,7 @@ void Coordinator::drop_silent_members(TimePoint now, CoordinatorActions& out) {
     if (node == nullptr || state_ == State::ended) continue;
     const Duration quiet = now - node->last_heard;
     out.emplace_back(DropMember{member});
-    on_lost(now, {member, "no sign of life for " + to_words(quiet), true}, out);
+    on_lost(now, {member, {LossKind::silent, "no sign of life for " + to_words(quiet)}}, out);
   }
 }
 

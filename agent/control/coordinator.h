@@ -48,6 +48,7 @@
 #include "agent/control/last_call.h"
 #include "agent/control/leadership.h"
 #include "agent/control/lease.h"
+#include "agent/control/loss.h"
 #include "agent/control/membership.h"
 #include "agent/control/messages.h"
 #include "agent/control/waiting.h"
@@ -67,8 +68,7 @@ struct FromMember {
 };
 struct MemberLost {
   MemberId member = 0;
-  std::string why;
-  bool silent = false;  // the other side's kernel did not close the connection
+  Loss loss;
 };
 // Answers ArmCoordinatorTimer: the time asked for has come.
 struct CoordinatorTimer {};

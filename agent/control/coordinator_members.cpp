@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "agent/control/coordinator.h"
-#include "agent/control/loss_text.h"
 #include "store/base/sanitize.h"
 #include "store/base/text.h"
 
@@ -35,7 +34,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
   // A node that comes back has noticed the end of its connection before we have.
   if (const auto before = membership_.of_agent(join.agent); join.agent != 0 && before) {
     out.emplace_back(DropMember{*before});
-    on_lost(now, {*before, "it came back by a new connection"}, out);
+    on_lost(now, {*before, {LossKind::released, "it came back by a new connection"}}, out);
   }
   if (missed_the_end) return;
   absent_.remove(join.agent);
@@ -173,15 +172,15 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   const auto node = membership_.remove(lost.member);
   hang_detector_.forget(lost.member);
   leadership_.on_members_changed();
-  if (node) earlier_worlds_.on_left_running(now, *node, lost.silent);
-  if (node && lost.silent) absent_.add(node->joined.agent, name_of(*node), node->last_heard);
+  if (node) earlier_worlds_.on_left_running(now, *node, lost.loss.other_may_go_on());
+  if (node && lost.loss.other_may_go_on()) absent_.add(node->joined.agent, name_of(*node), node->last_heard);
   if (!node || state_ == State::standby) return;
   const bool expected = node->leaving || node->done || state_ == State::ending;
   if (!expected && (state_ == State::gathering || !node->active)) {
-    out.emplace_back(LogMessage{Severity::warning, name_of(*node) + " is gone again: " + lost.why});
-    out.emplace_back(event_of(EventKind::left, *node, lost.why));
+    out.emplace_back(LogMessage{Severity::warning, name_of(*node) + " is gone again: " + lost.loss.why});
+    out.emplace_back(event_of(EventKind::left, *node, lost.loss.why));
   } else if (!expected) {
-    const Failure failure = disconnected(now, *node, describe_loss(lost.why, lost.silent, node->joined.host));
+    const Failure failure = disconnected(now, *node, describe(lost.loss, node->joined.host));
     if (may_go_on()) {
       on_node_lost(now, *node, failure, out);
     } else {

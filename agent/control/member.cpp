@@ -37,7 +37,7 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   std::visit(Overloaded{[&](const HealthChecked& checked) { on_health_checked(now, checked.why_not, out); },
                         [&](const EndpointProbed& answer) { on_endpoint_probed(now, answer, out); },
                         [&](const LinkUp&) { on_link_up(now, out); },
-                        [&](const LinkDown& down) { on_link_down(now, down, out); },
+                        [&](const LinkDown& down) { on_link_down(now, down.loss, out); },
                         [&](const FromCoordinator& from) { on_message(now, from.message, out); },
                         [&](const SignalCame& signal) { on_signal(now, signal.signo, out); },
                         [&](const MemberTimer&) { on_timer(now, out); },
@@ -94,7 +94,7 @@ void Member::ignore_unexpected(MemberActions& out) {
 void Member::on_refused(TimePoint now, const Refused& refused, MemberActions& out) {
   if (!refused.for_good) {
     out.emplace_back(Disconnect{});
-    on_link_down(now, {refused.why}, out);
+    on_link_down(now, {LossKind::released, refused.why}, out);
     return;
   }
   fail_with(
@@ -168,8 +168,7 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
   } else if (state_ == State::joined && search_.is_parked() && !has_leader_ &&
              now >= search_.parked_until()) {
     out.emplace_back(Disconnect{});
-    on_link_down(now, {"no endpoint that answers leads; a majority of the nodes must come to one", false},
-                 out);
+    on_link_down(now, {LossKind::released, no_leader}, out);
   } else if (may_be_forgotten() && now >= waiting_.deadline() + leave_timeout) {
     fail_with(
         failure_here(FailureKind::join, "waited " + to_words(now - waiting_.since()) + " for node 0 at " +
@@ -186,7 +185,7 @@ bool Member::is_given_up(TimePoint now) const {
 
 void Member::give_up(TimePoint now, MemberActions& out) {
   out.emplace_back(Disconnect{});
-  on_link_down(now, {"no sign of life for " + to_words(now - last_heard_), true}, out);
+  on_link_down(now, {LossKind::silent, "no sign of life for " + to_words(now - last_heard_)}, out);
 }
 
 void Member::take_grant(TimePoint now, const Grant& grant, MemberActions& out) {

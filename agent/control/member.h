@@ -21,6 +21,7 @@
 #include "agent/control/endpoint_search.h"
 #include "agent/control/health_gate.h"
 #include "agent/control/job_ending.h"
+#include "agent/control/loss.h"
 #include "agent/control/messages.h"
 #include "agent/control/preempt_notice.h"
 #include "agent/control/progress_reports.h"
@@ -36,8 +37,7 @@ namespace dlaunch::agent {
 
 struct LinkUp {};
 struct LinkDown {
-  std::string why;
-  bool silent = false;  // the other side did not close it, and may not know
+  Loss loss;
 };
 struct FromCoordinator {
   Message message;
@@ -161,8 +161,11 @@ class Member {
   [[nodiscard]] const std::string& last_refusal() const { return last_refusal_; }
 
  private:
+  static constexpr const char* no_leader =
+      "no endpoint that answers leads; a majority of the nodes must come to one";
+
   void on_link_up(TimePoint now, MemberActions& out);
-  void on_link_down(TimePoint now, const LinkDown& down, MemberActions& out);
+  void on_link_down(TimePoint now, const Loss& loss, MemberActions& out);
   void on_message(TimePoint now, const Message& message, MemberActions& out);
   void on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out);
   static void ignore_unexpected(MemberActions& out);
@@ -200,7 +203,7 @@ class Member {
     return state_ == State::joined && search_.is_parked() && !has_leader_ && !job_.elected &&
            search_.endpoints() > 1;
   }
-  void restart_search(TimePoint now, bool silent, const std::string& why, MemberActions& out);
+  void restart_search(TimePoint now, const Loss& loss, MemberActions& out);
   void report_waiting(TimePoint now, const std::string& why, MemberActions& out);
   [[nodiscard]] Join join(TimePoint now) const;
   [[nodiscard]] bool may_find_another() const { return job_.elastic() || job_.may_move(); }

@@ -1,7 +1,6 @@
 // How a member finds the endpoint whose coordinator leads the job (agent/control/endpoint_search.h).
 #include <utility>
 
-#include "agent/control/loss_text.h"
 #include "agent/control/member.h"
 #include "agent/model/job_rules.h"
 
@@ -77,7 +76,7 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   if (search_.is_parked() && !welcome.elsewhere) return;
   search_.leave_park();
   if (!welcome.elsewhere) search_.offer_fallback();
-  last_refusal_ = "no endpoint that answers leads; a majority of the nodes must come to one";
+  last_refusal_ = no_leader;
   report_waiting(now, last_refusal_, out);
   out.emplace_back(Disconnect{});
   link_ = false;
@@ -85,8 +84,8 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   try_next_endpoint(now, out);
 }
 
-void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& out) {
-  const std::string& why = down.why;
+void Member::on_link_down(TimePoint now, const Loss& loss, MemberActions& out) {
+  const std::string& why = loss.why;
   const bool followed = has_leader_ || state_ == State::working;
   link_ = false;
   has_leader_ = false;
@@ -94,10 +93,9 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
   if (state_ == State::leaving) {
     end_if_over(out);
   } else if (followed && may_find_another()) {
-    restart_search(now, down.silent, why, out);
+    restart_search(now, loss, out);
   } else if (state_ == State::working) {
-    fail_with(lost_coordinator(now, describe_loss(why, down.silent, job_.endpoint(search_.endpoint()).host)),
-              out);
+    fail_with(lost_coordinator(now, describe(loss, job_.endpoint(search_.endpoint()).host)), out);
   } else if (state_ == State::joined && !may_find_another()) {
     fail_with(failure_here(FailureKind::join, describe_disconnect(followed, why)), out);
   } else if (waiting_.is_over(now)) {
@@ -115,11 +113,12 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
 }
 
 // The coordinator is lost: the workers stop, and this node looks for the next one.
-void Member::restart_search(TimePoint now, bool silent, const std::string& why, MemberActions& out) {
+void Member::restart_search(TimePoint now, const Loss& loss, MemberActions& out) {
   out.emplace_back(LogMessage{Severity::warning, "lost the coordinator at " + describe_coordinator() + ": " +
-                                                     why + (round_active_ ? "; stopping the workers" : "")});
+                                                     loss.why +
+                                                     (round_active_ ? "; stopping the workers" : "")});
   waiting_ = Waiting(now, job_.join_timeout);
-  lease_.on_leader_lost(now, silent, last_heard_, round_active_);
+  lease_.on_leader_lost(now, loss.other_may_go_on(), last_heard_, round_active_);
   if (round_active_) stop_group(SIGTERM, out);
   search_.restart(now);
   try_next_endpoint(now, out);  // the lost one is the last to be tried again

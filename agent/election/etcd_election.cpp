@@ -63,8 +63,9 @@ class EtcdElection::Call final : public ConnectionHandler {
     if (is_stream_) return end(fail_, "the watch has ended");
     end(read_, body_);
   }
-  void on_closed(ConnId, const Error& reason) override {
+  void on_closed(ConnId, const ConnectionEnd& closed) override {
     conn_ = {};
+    const Error& reason = closed.reason;
     end(fail_, reason.why.empty() ? reason.message() : reason.why);
   }
 

@@ -3,6 +3,30 @@
 #include <utility>
 
 namespace dlaunch::agent {
+namespace {
+
+LossKind loss_kind(CloseKind kind) {
+  switch (kind) {
+    case CloseKind::closed_by_peer:
+      return LossKind::closed;
+    case CloseKind::timed_out:
+    case CloseKind::unreachable:
+      return LossKind::silent;
+    case CloseKind::rejected:
+    case CloseKind::failed:
+      return LossKind::cut;
+    case CloseKind::reset:
+    case CloseKind::refused:
+      break;
+  }
+  return LossKind::broken;
+}
+
+Loss loss_of(const ConnectionEnd& end) {
+  return {loss_kind(end.kind), end.reason.why.empty() ? end.reason.message() : end.reason.why};
+}
+
+}  // namespace
 
 CoordinatorLink::CoordinatorLink(Network& network, MakeHandshake make_handshake, Deliver deliver)
     : network_(network), make_handshake_(std::move(make_handshake)), deliver_(std::move(deliver)) {}
@@ -32,7 +56,7 @@ void CoordinatorLink::on_received(ConnId conn, ByteSpan bytes) {
     if (!message) {
       network_.close(conn);
       conn_ = {};
-      events.emplace_back(LinkDown{message.error().message()});
+      events.emplace_back(LinkDown{{LossKind::cut, message.error().message()}});
       break;
     }
     if (!*message) break;
@@ -41,9 +65,9 @@ void CoordinatorLink::on_received(ConnId conn, ByteSpan bytes) {
   deliver(std::move(events));
 }
 
-void CoordinatorLink::on_closed(ConnId, const Error& reason) {
+void CoordinatorLink::on_closed(ConnId, const ConnectionEnd& end) {
   conn_ = {};
-  deliver({LinkDown{reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout}});
+  deliver({LinkDown{loss_of(end)}});
 }
 
 void CoordinatorLink::take(Message message, Events& events) {
@@ -106,9 +130,7 @@ void MemberLink::on_received(ConnId, ByteSpan bytes) {
   copy(std::move(events), false);
 }
 
-void MemberLink::on_closed(ConnId, const Error& reason) {
-  end({peer_.id, reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout}, {});
-}
+void MemberLink::on_closed(ConnId, const ConnectionEnd& closed) { end({peer_.id, loss_of(closed)}, {}); }
 
 // An error says why the member is refused.
 Result<void> MemberLink::take(Message message, Events& events) {
@@ -133,7 +155,7 @@ void MemberLink::refuse(const std::string& why, Events events) {
       {Severity::warning, "refused an agent at " + to_string(peer_.address) + ": " + why});
   events.emplace_back(AgentRefused{"an agent at " + peer_.address.host, why});
   send(Refused{handshake_.is_done() ? why : bare_refusal});
-  end({peer_.id, why, false}, std::move(events));
+  end({peer_.id, {LossKind::cut, why}}, std::move(events));
 }
 
 // Destroys this object.

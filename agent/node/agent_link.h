@@ -33,7 +33,7 @@ class CoordinatorLink final : public ConnectionHandler {
 
   void on_connected(ConnId conn) override;
   void on_received(ConnId conn, ByteSpan bytes) override;
-  void on_closed(ConnId conn, const Error& reason) override;
+  void on_closed(ConnId conn, const ConnectionEnd& end) override;
 
  private:
   using Events = std::vector<MemberEvent>;
@@ -80,7 +80,7 @@ class MemberLink final : public ConnectionHandler {
   [[nodiscard]] TimePoint came() const { return peer_.came; }
 
   void on_received(ConnId conn, ByteSpan bytes) override;
-  void on_closed(ConnId conn, const Error& reason) override;
+  void on_closed(ConnId conn, const ConnectionEnd& end) override;
 
  private:
   using Events = std::vector<CoordinatorEvent>;

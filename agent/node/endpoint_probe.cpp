@@ -44,7 +44,7 @@ void EndpointProbe::on_received(ConnId, ByteSpan bytes) {
   }
 }
 
-void EndpointProbe::on_closed(ConnId, const Error&) {
+void EndpointProbe::on_closed(ConnId, const ConnectionEnd&) {
   conn_ = {};
   end({});
 }

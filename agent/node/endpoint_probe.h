@@ -30,7 +30,7 @@ class EndpointProbe final : public ConnectionHandler {
 
   void on_connected(ConnId conn) override;
   void on_received(ConnId conn, ByteSpan bytes) override;
-  void on_closed(ConnId conn, const Error& reason) override;
+  void on_closed(ConnId conn, const ConnectionEnd& end) override;
 
  private:
   void send(const Message& message);

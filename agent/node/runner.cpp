@@ -381,7 +381,7 @@ void Runner::dial(std::size_t endpoint) {
   if (link_is_local_) {
     hear(LinkUp{});
   } else if (config_.find_leader && !leader) {
-    hear(LinkDown{"none is elected yet"});
+    hear(LinkDown{{LossKind::released, "none is elected yet"}});
   } else {
     dial(leader ? leader->address : config_.job.endpoint(endpoint));
   }
@@ -419,7 +419,7 @@ void Runner::ask(std::size_t endpoint) {
 void Runner::disconnect() {
   ++link_number_;
   if (std::exchange(link_is_local_, false)) {
-    post(CoordinatorEvent{MemberLost{0, "it looks for another coordinator", true}});
+    post(CoordinatorEvent{MemberLost{0, {LossKind::cut, "it looks for another coordinator"}}});
   } else if (link_) {
     link_->close();
   }
@@ -445,7 +445,7 @@ void Runner::send_to_member(MemberId member, const Message& message) {
 
 void Runner::drop_member(MemberId member) {
   if (member == 0 && link_is_local_) {
-    hear(LinkDown{"the coordinator here let go of this node"});
+    hear(LinkDown{{LossKind::released, "the coordinator here let go of this node"}});
     link_is_local_ = false;
     return;
   }

@@ -60,7 +60,22 @@ class Timers {
   virtual void disarm(TimerId timer) = 0;
 };
 
-// One side of a connection. Exactly one of on_closed (with the reason) or our own Network::close ends it.
+// How a connection ended, or why there is none. Callers decide by this; the texts of an Error are for people.
+enum class CloseKind {
+  closed_by_peer,  // in order: its process ended, or let go of the connection
+  reset,           // by the peer's kernel
+  refused,         // connect: the host answers, but nothing listens on that port
+  timed_out,       // no answer in time: the peer may not know of the end
+  unreachable,     // no way to the peer: an unknown name, no route; the peer may not know of the end
+  rejected,        // by this side, since the peer has another key or what came is not TLS
+  failed,          // by this side, which has no memory or descriptor for it
+};
+struct ConnectionEnd {
+  CloseKind kind = CloseKind::failed;
+  Error reason;
+};
+
+// One side of a connection. Exactly one of on_closed or our own Network::close ends it.
 class ConnectionHandler {
  public:
   virtual ~ConnectionHandler() = default;
@@ -68,7 +83,7 @@ class ConnectionHandler {
   virtual void on_received(ConnId conn, ByteSpan bytes) = 0;  // `bytes` are valid during the call
   virtual void on_drained(ConnId) {}  // unsent() came back to 0 after having been over the high-water mark
   // Ended by the peer, or a connect that failed. `conn` is dead; queued bytes are still sent if possible.
-  virtual void on_closed(ConnId conn, const Error& reason) = 0;
+  virtual void on_closed(ConnId conn, const ConnectionEnd& end) = 0;
 };
 
 class ListenerHandler {

@@ -7,6 +7,27 @@
 
 namespace dlaunch::store {
 
+CloseKind close_kind(int status) {
+  switch (status) {
+    case UV_EOF:
+      return CloseKind::closed_by_peer;
+    case UV_ECONNRESET:
+    case UV_EPIPE:
+      return CloseKind::reset;
+    case UV_ECONNREFUSED:
+      return CloseKind::refused;
+    case UV_ETIMEDOUT:
+      return CloseKind::timed_out;
+    case UV_ENOMEM:
+    case UV_ENOBUFS:
+    case UV_EMFILE:
+    case UV_ENFILE:
+      return CloseKind::failed;
+    default:
+      return CloseKind::unreachable;
+  }
+}
+
 std::string describe(int status) {
   switch (status) {
     case UV_EOF:

@@ -13,6 +13,7 @@
 
 namespace dlaunch::store {
 
+CloseKind close_kind(int status);
 // The reason of a libuv status, for a sentence.
 std::string describe(int status);
 // Why an attempt to connect failed, and in brackets what that means and what to check.

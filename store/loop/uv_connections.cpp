@@ -114,7 +114,7 @@ void UvLoop::Impl::start(Attempt& attempt) {
         started.impl.looked_up(started, result, found);
       },
       attempt.address.host.c_str(), nullptr, &hints);
-  if (status != 0) return fail(attempt, ErrorKind::network, connect_failure(status, describe(status)));
+  if (status != 0) return fail(attempt, status, describe(status));
   attempt.looking_up = true;
 }
 
@@ -127,7 +127,7 @@ void UvLoop::Impl::looked_up(Attempt& attempt, int status, addrinfo* found) {
     delete &attempt;
     return;
   }
-  if (status != 0) return fail(attempt, ErrorKind::network, connect_failure(status, describe(status)));
+  if (status != 0) return fail(attempt, status, describe(status));
   try_next(attempt);
 }
 
@@ -154,7 +154,7 @@ void UvLoop::Impl::try_next(Attempt& attempt) {
     attempt.last_failure = status;
     destroy(*socket);
   }
-  fail(attempt, ErrorKind::network, connect_failure(attempt.last_failure, describe(attempt.last_failure)));
+  fail(attempt, attempt.last_failure, describe(attempt.last_failure));
 }
 
 void UvLoop::Impl::connected(Socket& socket, int status) {
@@ -188,16 +188,18 @@ void UvLoop::Impl::attempt_timed_out(Attempt& attempt) {
   attempt.last_failure = UV_ETIMEDOUT;
   if (attempt.socket != nullptr) destroy(*std::exchange(attempt.socket, nullptr));
   if (now() < attempt.deadline && attempt.next < attempt.targets.size()) return try_next(attempt);
-  fail(attempt, ErrorKind::timeout,
-       connect_failure(UV_ETIMEDOUT, "no answer within " + to_words(now() - attempt.started)));
+  fail(attempt, UV_ETIMEDOUT, "no answer within " + to_words(now() - attempt.started));
 }
 
-void UvLoop::Impl::fail(Attempt& attempt, ErrorKind kind, std::string why) {
+void UvLoop::Impl::fail(Attempt& attempt, int status, const std::string& why) {
   const ConnId id = attempt.id;
-  const Error error{kind, "cannot connect to", to_string(attempt.address), std::move(why), ""};
+  const CloseKind how = close_kind(status);
+  const ErrorKind kind = how == CloseKind::timed_out ? ErrorKind::timeout : ErrorKind::network;
+  const ConnectionEnd end{
+      how, {kind, "cannot connect to", to_string(attempt.address), connect_failure(status, why), ""}};
   ConnectionHandler& handler = *find(id)->handler;
   drop(attempt);
-  handler.on_closed(id, error);
+  handler.on_closed(id, end);
 }
 
 // Ends the attempt and its id, and calls no handler.

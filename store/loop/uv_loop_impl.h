@@ -156,7 +156,7 @@ struct UvLoop::Impl {
   void try_next(Attempt& attempt);
   void connected(Socket& socket, int status);
   void attempt_timed_out(Attempt& attempt);
-  void fail(Attempt& attempt, ErrorKind kind, std::string why);
+  void fail(Attempt& attempt, int status, const std::string& why);
   void drop(Attempt& attempt);
 
   // If a handler runs out of memory, its connection ends; no exception may leave through libuv. REQUIRES: the

@@ -71,12 +71,11 @@ void UvLoop::Impl::received(Socket& socket, ssize_t count) {
 // If memory is too short to report the end of a connection, the report is dropped; no other exception leaves.
 void UvLoop::Impl::report_closed(ConnectionHandler& handler, ConnId id, const Address& peer, int status) {
   try {
-    // If the peer closed the connection it knows of its end; if it timed out, the peer may not.
-    const bool closed = status == UV_EOF || status == UV_ECONNRESET || status == UV_EPIPE;
-    const ErrorKind kind = closed                ? ErrorKind::network
-                           : status == UV_ENOMEM ? ErrorKind::limit
-                                                 : ErrorKind::timeout;
-    handler.on_closed(id, {kind, "lost the connection to", to_string(peer), describe(status), ""});
+    const CloseKind how = close_kind(status);
+    const ErrorKind kind = how == CloseKind::timed_out ? ErrorKind::timeout
+                           : how == CloseKind::failed  ? ErrorKind::limit
+                                                       : ErrorKind::network;
+    handler.on_closed(id, {how, {kind, "lost the connection to", to_string(peer), describe(status), ""}});
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
   }
 }

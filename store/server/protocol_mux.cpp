@@ -141,9 +141,8 @@ void ProtocolMux::take_proof(ConnId conn, PendingConnection& pending, ByteSpan b
   if (!bytes.empty()) identify(conn, pending, bytes);
 }
 
-void ProtocolMux::on_closed(ConnId conn, const Error& reason) {
-  // For TLS: the peer has another key.
-  if (reason.kind == ErrorKind::refused) rejections_.rejected(pending_.at(conn).peer, reason.why);
+void ProtocolMux::on_closed(ConnId conn, const ConnectionEnd& end) {
+  if (end.kind == CloseKind::rejected) rejections_.rejected(pending_.at(conn).peer, end.reason.why);
   forget(conn);
 }
 

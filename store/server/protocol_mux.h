@@ -125,7 +125,7 @@ class ProtocolMux final : public ListenerHandler, private ConnectionHandler, pri
   using PendingConnections = std::map<ConnId, PendingConnection>;
 
   void on_received(ConnId conn, ByteSpan bytes) override;
-  void on_closed(ConnId conn, const Error& reason) override;
+  void on_closed(ConnId conn, const ConnectionEnd& end) override;
 
   void identify(ConnId conn, PendingConnection& pending, ByteSpan bytes);
   [[nodiscard]] bool is_secure(ConnId conn) const { return secure_ != nullptr && secure_->is_secure(conn); }

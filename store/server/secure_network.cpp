@@ -52,25 +52,25 @@ class SecureNetwork::Conn final : public ConnectionHandler,
     network_.inner_.send(conn, as_byte_span(wire));
     if (session_->is_up() && !was_up) come_up();
     if (!plain.empty() && !is_dropped_) handler_->on_received(conn, as_byte_span(plain));
-    if (!taken && !is_dropped_) fail(taken.error().kind, taken.error().why);
+    if (!taken && !is_dropped_) fail(CloseKind::rejected, taken.error().kind, taken.error().why);
   }
   void on_drained(ConnId conn) override {
     const auto self = shared_from_this();
     handler_->on_drained(conn);
   }
-  void on_closed(ConnId conn, const Error& reason) override {
+  void on_closed(ConnId conn, const ConnectionEnd& end) override {
     const auto self = shared_from_this();
-    if (is_client_ && !session_->is_up() && !reason.why.empty() && timer_)
-      return report(Error{reason.kind, reason.what, reason.where,
-                          reason.why + " during the TLS handshake (was it started with --tls, too?)",
-                          reason.hint});
+    ConnectionEnd known = end;
+    if (is_client_ && !session_->is_up() && !end.reason.why.empty() && timer_)
+      known.reason.why += " during the TLS handshake (was it started with --tls, too?)";
     forget();
-    handler_->on_closed(conn, reason);
+    handler_->on_closed(conn, known);
   }
   void on_timer(TimerId) override {
     const auto self = shared_from_this();
     timer_ = {};
-    fail(ErrorKind::timeout, "the TLS handshake took too long (was it started with --tls, too?)");
+    fail(CloseKind::timed_out, ErrorKind::timeout,
+         "the TLS handshake took too long (was it started with --tls, too?)");
   }
 
  private:
@@ -79,14 +79,12 @@ class SecureNetwork::Conn final : public ConnectionHandler,
     if (!early_.empty()) send(as_byte_span(std::exchange(early_, {})));
     if (is_client_) handler_->on_connected(conn_);
   }
-  void fail(ErrorKind kind, const std::string& why) {
+  void fail(CloseKind how, ErrorKind kind, const std::string& why) {
     network_.inner_.close(conn_);
-    report(is_client_ ? Error{kind, "cannot connect to", to_string(address_), why, ""}
-                      : Error{kind, "lost a TLS connection", "", why, ""});
-  }
-  void report(const Error& error) {
     forget();
-    handler_->on_closed(conn_, error);
+    handler_->on_closed(conn_,
+                        {how, is_client_ ? Error{kind, "cannot connect to", to_string(address_), why, ""}
+                                         : Error{kind, "lost a TLS connection", "", why, ""}});
   }
   void forget() {
     drop();

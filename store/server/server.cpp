@@ -39,7 +39,7 @@ struct StoreServer::Connection final : ConnectionHandler, TimerHandler, Table::C
 
   void on_received(ConnId, ByteSpan bytes) override { server.received(*this, bytes); }
   void on_drained(ConnId) override { server.received(*this, {}); }
-  void on_closed(ConnId, const Error&) override {
+  void on_closed(ConnId, const ConnectionEnd&) override {
     server.remove(*this);
     server.leaving_.clear();
   }

@@ -114,7 +114,7 @@ void Node::die(bool silently) {
   if (silently) {
     conns_.clear();
   } else {
-    cut_connections("connection reset by peer");
+    cut_connections(CloseKind::reset);
   }
 }
 
@@ -142,15 +142,15 @@ void Node::exit() {
     has_leader_mark_ = coordinator->may_leave_workers(now());
   exited_ = true;
   timers_.clear();
-  cut_connections("connection closed by peer");
+  cut_connections(CloseKind::closed_by_peer);
 }
 
-void Node::cut_connections(const std::string& why) {
+void Node::cut_connections(CloseKind how) {
   for (const auto& [id, conn] : conns_) {
     Node* peer = cluster_.find(conn.peer_host);
     if (!peer || !conn.peer) continue;
     const TimePoint when = std::max(conn.last_delivery, now() + wire_delay());
-    peer->dependencies(when - now(), [peer, to = conn.peer, why] { peer->deliver(to, {"", why}); });
+    peer->dependencies(when - now(), [peer, to = conn.peer, how] { peer->deliver(to, {"", how}); });
   }
   conns_.clear();
 }
@@ -236,7 +236,7 @@ ConnId Node::open(ConnectionHandler* handler, const std::string& peer_host) {
 ConnId Node::connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) {
   const ConnId id = open(&handler, address.host);
   const auto no_answer = [this, id, deadline] {
-    later(std::max(Duration(0), deadline - now()), [this, id] { peer_closed(id, "connection timed out"); });
+    later(std::max(Duration(0), deadline - now()), [this, id] { peer_closed(id, CloseKind::timed_out); });
   };
   if (cluster_.world().chance(cluster_.swallowed)) {  // the network drops it
     no_answer();
@@ -247,7 +247,7 @@ ConnId Node::connect(const Address& address, TimePoint deadline, ConnectionHandl
     Node* peer = cluster_.find(host);
     if (peer && (!peer->on() || cluster_.is_cut(index_, peer->index()))) return no_answer();
     if (!peer || !peer->answers() || !peer->serves_) {
-      return when_awake([this, id] { peer_closed(id, "connection refused"); });
+      return when_awake([this, id] { peer_closed(id, CloseKind::refused); });
     }
     // The kernels connect; the agents notice it later.
     const ConnId other = peer->open(nullptr, "node" + std::to_string(index_));
@@ -334,18 +334,17 @@ void Node::close(ConnId id) {
   if (!peer || !conn.peer) return;
   const TimePoint when = std::max(conn.last_delivery, now() + wire_delay());
   peer->dependencies(when - now(), [peer, to = conn.peer] {
-    peer->deliver(to, {"", "connection closed by peer"});
+    peer->deliver(to, {"", CloseKind::closed_by_peer});
   });
 }
 
-void Node::peer_closed(ConnId id, std::string why) {
+void Node::peer_closed(ConnId id, CloseKind how) {
   const auto found = conns_.find(id);
   if (found == conns_.end()) return;
   ConnectionHandler* handler = found->second.handler;
   conns_.erase(found);
   if (!handler) return;  // not accepted yet
-  const ErrorKind kind = why == "connection timed out" ? ErrorKind::timeout : ErrorKind::network;
-  handler->on_closed(id, Error{kind, "connection", "", std::move(why), ""});
+  handler->on_closed(id, {how, {ErrorKind::network, "connection", "", "simulated", ""}});
 }
 
 void Node::spawn(agent::ProcKey key, const agent::Command& command) {

@@ -173,7 +173,7 @@ class Node final : public Clock,
   // Of a stream; without bytes: its end.
   struct Piece {
     std::string bytes;
-    std::string end{};
+    CloseKind end = CloseKind::closed_by_peer;
   };
   struct Conn {
     ConnectionHandler* handler = nullptr;
@@ -201,14 +201,14 @@ class Node final : public Clock,
   Duration wire_delay();
   [[nodiscard]] std::int64_t wall_clock_us() const;
   void exit();
-  void cut_connections(const std::string& why);
+  void cut_connections(CloseKind how);
   ConnId open(ConnectionHandler* handler, const std::string& peer_host);
   void accept_from(const Node& caller, ConnId own, ConnId caller_conn);
   void deliver(ConnId conn, Piece piece);
   void deliver_stuck(ConnId conn);
   [[nodiscard]] bool held_up(const Conn& conn) const;
   void take(ConnId conn, const Piece& piece);
-  void peer_closed(ConnId conn, std::string why);
+  void peer_closed(ConnId conn, CloseKind how);
   void lease_over();
   Duration death();
   void end_process(agent::ProcKey key, agent::ExitStatus status);

@@ -29,7 +29,7 @@ class AbsentNodeTest : public CoordinatorTest {
 };
 
 TEST_F(AbsentNodeTest, IsAnsweredForAWhileAfterTheEnd) {
-  end_without({7, "silent", true});
+  end_without({7, {LossKind::silent, "no sign of life"}});
   EXPECT_EQ(coordinator_->state(), Coordinator::State::ending);
   now_ += seconds(2);
   Join back = join(1);
@@ -43,13 +43,21 @@ TEST_F(AbsentNodeTest, IsAnsweredForAWhileAfterTheEnd) {
   EXPECT_EQ(coordinator_->state(), Coordinator::State::ended);
 }
 
+// The texts of a loss are for people.
+TEST_F(AbsentNodeTest, KindOfTheLossDecidesWhateverItsText) {
+  end_without({7, {LossKind::silent, "closed by the peer"}});
+  EXPECT_EQ(coordinator_->state(), Coordinator::State::ending);
+  end_without({7, {LossKind::closed, "connection timed out"}});
+  EXPECT_EQ(coordinator_->state(), Coordinator::State::ended);
+}
+
 TEST_F(AbsentNodeTest, IsNotWaitedForWhenItHasEnded) {
-  end_without({7, "closed by the peer", false});
+  end_without({7, {LossKind::closed, "closed by the peer"}});
   EXPECT_EQ(coordinator_->state(), Coordinator::State::ended);
 }
 
 TEST_F(AbsentNodeTest, IsNotWaitedForAfterASignal) {
-  end_without({7, "silent", true});
+  end_without({7, {LossKind::silent, "no sign of life"}});
   EXPECT_EQ(coordinator_->state(), Coordinator::State::ending);
   last_ = coordinator_->step(now_, AgentLeaves{});
   EXPECT_EQ(coordinator_->state(), Coordinator::State::ended);

@@ -140,7 +140,7 @@ TEST_F(CauseTest, SuspendedNodeBlamesNoOther) {
   job_.max_restarts = 0;
   gather();
   now_ += seconds(6);  // the timer was to come long before
-  last_ = coordinator_->step(now_, MemberLost{7, "closed by the peer"});
+  last_ = coordinator_->step(now_, MemberLost{7, {LossKind::closed, "closed by the peer"}});
   from(0, Stopped{0});
   const Failure cause = ending().cause;
   EXPECT_EQ(cause.node_rank, 0);

@@ -158,7 +158,7 @@ TEST_F(CoordinatorTest, WithoutRestartsLeftTheFirstFailureEndsTheJob) {
   EXPECT_EQ(ends[0].second.outcome.cause.rank, 0);
   EXPECT_TRUE(ends[0].second.outcome.others.empty());
   EXPECT_FALSE(did<CoordinatorEnded>()) << "node 1 may not have heard the end yet";
-  last_ = coordinator_->step(now_, MemberLost{7, "closed"});
+  last_ = coordinator_->step(now_, MemberLost{7, {LossKind::broken, "closed"}});
   EXPECT_TRUE(did<CoordinatorEnded>());
 }
 
@@ -315,7 +315,7 @@ TEST_F(CoordinatorTest, LostNodeIsTheCauseOfItsPeersFailures) {
   victim.failure.blames_peer = true;
   from(0, victim);
   now_ += milliseconds(5);
-  last_ = coordinator_->step(now_, MemberLost{7, "connection reset by peer"});
+  last_ = coordinator_->step(now_, MemberLost{7, {LossKind::broken, "connection reset by peer"}});
   from(0, Stopped{0});
   EXPECT_EQ(ending().cause.kind, FailureKind::node_lost);
   EXPECT_EQ(ending().others.at(0).rank, 0);
@@ -325,7 +325,7 @@ TEST_F(CoordinatorTest, UnrecoverableLossEndsTheJobDespiteEarlierFailures) {
   gather();
   from(0, failed(0, 0));
   now_ += seconds(3);
-  last_ = coordinator_->step(now_, MemberLost{7, "gone"});
+  last_ = coordinator_->step(now_, MemberLost{7, {LossKind::closed, "gone"}});
   from(0, Stopped{0});
   EXPECT_EQ(ending().cause.kind, FailureKind::node_lost);
   EXPECT_EQ(ending().others.at(0).after, seconds(-3));
@@ -382,7 +382,7 @@ TEST_F(CoordinatorTest, ANodeThatWasDoneStartsAgainWithTheOthers) {
 
 TEST_F(CoordinatorTest, ALostNodeEndsTheJobAndIsNamed) {
   gather();
-  last_ = coordinator_->step(now_, MemberLost{7, "connection reset by peer"});
+  last_ = coordinator_->step(now_, MemberLost{7, {LossKind::broken, "connection reset by peer"}});
   EXPECT_EQ(sent<StopRound>().size(), 1U);
   from(0, Stopped{0});
   ASSERT_EQ(sent<End>().size(), 1U);
@@ -487,7 +487,7 @@ TEST_F(CoordinatorTest, PreemptedNodeLeavesIfTheJobMayShrink) {
   ASSERT_EQ(sent<End>().size(), 1U);
   EXPECT_EQ(sent<End>()[0].first, 7U);
   from(7, Stopped{0});
-  last_ = coordinator_->step(now_, MemberLost{7, "it has left"});
+  last_ = coordinator_->step(now_, MemberLost{7, {LossKind::closed, "it has left"}});
   from(0, Stopped{0});
   from(8, Stopped{0});
   ASSERT_EQ(sent<NewWorld>().size(), 2U);
@@ -771,7 +771,9 @@ class FencedHostsTest : public CoordinatorTest {
   void come(MemberId member, int node_rank, const std::string& address) {
     last_ = coordinator_->step(now_, FromMember{member, join(node_rank), address});
   }
-  void on_node_lost(MemberId member) { last_ = coordinator_->step(now_, MemberLost{member, "silent"}); }
+  void on_node_lost(MemberId member) {
+    last_ = coordinator_->step(now_, MemberLost{member, {LossKind::closed, "gone"}});
+  }
   // From the store of the newest round; the others have stopped for it.
   std::set<std::string> blocked_hosts() {
     const std::uint32_t round = next_round_++;
@@ -838,7 +840,7 @@ class FenceOfTheNextWorld : public CoordinatorTest {
   }
   // The others have stopped at once.
   void on_node_lost(bool silent) {
-    last_ = coordinator_->step(now_, MemberLost{8, "gone", silent});
+    last_ = coordinator_->step(now_, MemberLost{8, {silent ? LossKind::silent : LossKind::closed, "gone"}});
     from(0, Stopped{0});
     from(7, Stopped{0});
     EXPECT_TRUE(sent<NewWorld>().empty());

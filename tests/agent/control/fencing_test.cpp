@@ -177,7 +177,7 @@ TEST_F(FencingOfWorlds, ARoundThatAStrangerClaimsLeavesRoomForTheJobs) {
   stranger.joined_once = true;
   stranger.round = 1U << 30;
   from(7, stranger);
-  last_ = coordinator_->step(now_, MemberLost{7, "gone"});
+  last_ = coordinator_->step(now_, MemberLost{7, {LossKind::closed, "gone"}});
   from(0, join(0));
   from(8, join(1));
   EXPECT_EQ(coordinator_->round(), 0U);

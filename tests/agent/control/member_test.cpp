@@ -76,7 +76,7 @@ class MemberTest : public ::testing::Test {
 };
 
 TEST_F(MemberTest, TriesAgainUntilTheMasterAnswers) {
-  step(LinkDown{"connection refused"});
+  step(LinkDown{{LossKind::broken, "connection refused"}});
   EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + milliseconds(20));
   now_ += milliseconds(20);
   step(MemberTimer{});
@@ -88,11 +88,11 @@ TEST_F(MemberTest, TriesAgainUntilTheMasterAnswers) {
 
 TEST_F(MemberTest, AMasterThatNeverAnswersIsNamedAtTheDeadline) {
   now_ += seconds(6);
-  step(LinkDown{"connection refused"});
+  step(LinkDown{{LossKind::broken, "connection refused"}});
   EXPECT_EQ(got<LogMessage>()->text,
             "waiting for node 0 at m:29500 since 6 s, until 54 s from now: connection refused");
   now_ += seconds(54);
-  step(LinkDown{"connection refused"});
+  step(LinkDown{{LossKind::broken, "connection refused"}});
   ASSERT_TRUE(got<MemberEnded>());
   EXPECT_EQ(got<MemberEnded>()->outcome.exit_code, 1);
   EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
@@ -111,7 +111,7 @@ TEST_F(MemberTest, SilentEndpointIsNamedAtTheDeadline) {
 
 TEST_F(MemberTest, EarlyDisconnectMayMeanNoDlaunch) {
   step(LinkUp{});
-  step(LinkDown{"connection reset by peer"});
+  step(LinkDown{{LossKind::broken, "connection reset by peer"}});
   ASSERT_TRUE(got<MemberEnded>());
   EXPECT_EQ(
       got<MemberEnded>()->outcome.cause.why,
@@ -122,7 +122,7 @@ TEST_F(MemberTest, EarlyDisconnectMayMeanNoDlaunch) {
 TEST_F(MemberTest, EarlyEndOfNode0IsRecognized) {
   step(LinkUp{});
   hear(Welcome{true, false, 1});
-  step(LinkDown{"closed by the peer"});
+  step(LinkDown{{LossKind::closed, "closed by the peer"}});
   ASSERT_TRUE(got<MemberEnded>());
   EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
             "node 0 at m:29500 hung up before the job began: closed by the peer");
@@ -196,7 +196,7 @@ class FenceTest : public MemberTest {
     moving.node_timeout = seconds(5);
     member_ = Member(moving, node(), "0.1", now_);
     work();
-    step(LinkDown{"connection reset by peer"});
+    step(LinkDown{{LossKind::broken, "connection reset by peer"}});
     EXPECT_TRUE(told_group<StopWorkers>());
     step(LinkUp{});
     hear(Welcome{true, which_went_on, 1});
@@ -463,7 +463,7 @@ TEST_F(MemberTest, ASignalBeforeTheJobHasBegunEndsAtOnce) {
 
 TEST_F(MemberTest, LosingTheCoordinatorStopsTheWorkers) {
   work();
-  step(LinkDown{"connection closed"});
+  step(LinkDown{{LossKind::broken, "connection closed"}});
   EXPECT_TRUE(told_group<StopWorkers>());
   step(RoundStopped{0});
   ASSERT_TRUE(got<MemberEnded>());
@@ -514,7 +514,7 @@ class StayingMemberTest : public MemberTest {
     for (std::size_t i = 0; i < 3; ++i) {
       now_ += seconds(2);  // the longer the walk, the longer the stay
       if (i < first) {
-        step(LinkDown{"connection timed out"});
+        step(LinkDown{{LossKind::silent, "connection timed out"}});
       } else {
         step(LinkUp{});
         hear(Welcome{false});
@@ -676,7 +676,7 @@ TEST_F(MemberTest, SuspendedNodeBlamesNoOther) {
   member_ = Member(spec, node(), "0.1", now_);
   work();
   now_ += seconds(6);  // the timer was to come long before
-  step(LinkDown{"closed by the peer"});
+  step(LinkDown{{LossKind::closed, "closed by the peer"}});
   step(RoundStopped{0});
   ASSERT_TRUE(got<MemberEnded>());
   const std::string said = describe(got<MemberEnded>()->outcome.cause);

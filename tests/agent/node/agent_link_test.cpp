@@ -109,15 +109,15 @@ TEST_F(MemberLinkTest, WhatCameBeforeAMalformedMessageIsDeliveredFirst) {
   ASSERT_EQ(events_.size(), 3U);
   EXPECT_EQ(event<FromMember>(0).message, Message(Done{1}));
   EXPECT_TRUE(std::holds_alternative<AgentRefused>(events_[1]));
-  EXPECT_TRUE(std::holds_alternative<MemberLost>(events_[2]));
+  EXPECT_EQ(event<MemberLost>(2).loss.kind, LossKind::cut);
 }
 
-TEST_F(MemberLinkTest, LossTellsSilenceFromAClosedConnection) {
+TEST_F(MemberLinkTest, ClosedConnectionIsALossOfItsKind) {
   connect();
   network_.leave(conn_);
   ASSERT_EQ(events_.size(), 1U);
-  EXPECT_EQ(event<MemberLost>(0).why, "closed by the peer");
-  EXPECT_FALSE(event<MemberLost>(0).silent);
+  EXPECT_EQ(event<MemberLost>(0).loss.why, "closed by the peer");
+  EXPECT_EQ(event<MemberLost>(0).loss.kind, LossKind::closed);
 }
 
 // The node's end: what the network reports is given to the link directly.
@@ -166,15 +166,27 @@ TEST_F(CoordinatorLinkTest, MalformedMessageClosesTheConnection) {
   connect();
   network_.give(conn_, std::string("\x01\x00\x00\x00\xff", 5));
   ASSERT_EQ(events_.size(), 2U);
-  EXPECT_EQ(event<LinkDown>(1).why, "malformed agent message: unknown kind 255");
+  EXPECT_EQ(event<LinkDown>(1).loss.kind, LossKind::cut);
+  EXPECT_EQ(event<LinkDown>(1).loss.why, "malformed agent message: unknown kind 255");
   EXPECT_TRUE(network_.closed(conn_));
 }
 
-TEST_F(CoordinatorLinkTest, TimeoutIsSilence) {
+// Each text belongs to another kind.
+TEST_F(CoordinatorLinkTest, KindOfTheEndDecidesWhateverItsText) {
+  const auto loss = [&](CloseKind kind, const char* why) {
+    link_.on_closed(conn_, {kind, {ErrorKind::network, "lost the connection to", "a:1", why, ""}});
+    return std::get<LinkDown>(events_.back()).loss;
+  };
   connect();
-  link_.on_closed(conn_, {ErrorKind::timeout, "no sign of life", "", "", ""});
-  EXPECT_TRUE(event<LinkDown>(1).silent);
-  EXPECT_EQ(event<LinkDown>(1).why, "no sign of life");
+  EXPECT_EQ(loss(CloseKind::closed_by_peer, "no answer").kind, LossKind::closed);
+  EXPECT_EQ(loss(CloseKind::timed_out, "closed by the peer").kind, LossKind::silent);
+  EXPECT_EQ(loss(CloseKind::unreachable, "closed by the peer").kind, LossKind::silent);
+  for (const CloseKind kind : {CloseKind::rejected, CloseKind::failed})
+    EXPECT_EQ(loss(kind, "closed by the peer").kind, LossKind::cut);
+  for (const CloseKind kind : {CloseKind::reset, CloseKind::refused})
+    EXPECT_EQ(loss(kind, "closed by the peer").kind, LossKind::broken);
+  EXPECT_EQ(loss(CloseKind::reset, "some reason").why, "some reason");
+  EXPECT_EQ(loss(CloseKind::reset, "").why, "lost the connection to a:1");
 }
 
 }  // namespace

@@ -36,9 +36,10 @@ struct End final : ConnectionHandler {
     events += "drained ";
     if (drained) drained(conn);
   }
-  void on_closed(ConnId conn, const Error& reason) override {
+  void on_closed(ConnId conn, const ConnectionEnd& ended) override {
     events += "closed ";
-    error = reason;
+    error = ended.reason;
+    kind = ended.kind;
     if (closed) closed(conn);
   }
   std::function<void(ConnId)> connected;
@@ -48,6 +49,7 @@ struct End final : ConnectionHandler {
   std::string got;
   std::string events;
   std::optional<Error> error;
+  std::optional<CloseKind> kind;
 };
 
 struct Acceptor final : ListenerHandler {
@@ -117,6 +119,7 @@ TEST_F(UvLoopTest, CarriesBytesBothWays) {
   loop.run();
   EXPECT_EQ(end.events, "connected ");  // the side that closes gets no event
   EXPECT_EQ(acceptor.end.events, "closed ");
+  EXPECT_EQ(acceptor.end.kind, CloseKind::closed_by_peer);
   EXPECT_EQ(acceptor.end.error->why, "closed by the peer");
   EXPECT_EQ(acceptor.from.host, "127.0.0.1");
   EXPECT_EQ(acceptor.end.error->where, to_string(acceptor.from));
@@ -137,17 +140,35 @@ TEST_F(UvLoopTest, ReportsARefusedConnection) {
   const ReservedPort port;
   connect(port.address());
   loop.run();
-  EXPECT_EQ(end.error->kind, ErrorKind::network);
+  EXPECT_EQ(end.kind, CloseKind::refused);
   EXPECT_EQ(end.error->message(),
             "cannot connect to " + to_string(port.address()) +
                 ": connection refused (the host answers, but nothing listens on that port: not started "
                 "yet, or another port)");
 }
 
+TEST_F(UvLoopTest, ReportsAResetConnection) {
+  const Address address = listen();
+  const int peer = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(address.port);
+  ASSERT_EQ(::connect(peer, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  acceptor.accepted = [&](ConnId) {
+    const linger abrupt{1, 0};
+    EXPECT_EQ(setsockopt(peer, SOL_SOCKET, SO_LINGER, &abrupt, sizeof abrupt), 0);
+    ::close(peer);
+  };
+  acceptor.end.closed = stop();
+  loop.run();
+  EXPECT_EQ(acceptor.end.kind, CloseKind::reset);
+}
+
 TEST_F(UvLoopTest, ReportsAnUnknownName) {
   connect({"no-such-host.invalid", 1});
   loop.run();
-  EXPECT_EQ(end.error->kind, ErrorKind::network);
+  EXPECT_EQ(end.kind, CloseKind::unreachable);
   EXPECT_EQ(end.error->where, "no-such-host.invalid:1");
   EXPECT_TRUE(end.error->why == "name not known (check its spelling, /etc/hosts and DNS)" ||
               end.error->why == "the name service does not answer")
@@ -159,6 +180,7 @@ TEST_F(UvLoopTest, GivesUpAtTheDeadline) {
   loop.connect({"localhost", 1}, loop.now() - 1s, end);
   loop.run();
   EXPECT_EQ(end.events, "closed ");
+  EXPECT_EQ(end.kind, CloseKind::timed_out);
 }
 
 TEST_F(UvLoopTest, ClosedAttemptIsNotReported) {
@@ -489,7 +511,7 @@ TEST_F(UvLoopTest, AHandlerWithoutMemoryLosesItsConnectionOnly) {
   loop.run();
   EXPECT_EQ(other.got, "served");
   EXPECT_EQ(acceptor.end.events, "closed ");
-  EXPECT_EQ(acceptor.end.error->kind, ErrorKind::limit);
+  EXPECT_EQ(acceptor.end.kind, CloseKind::failed);
 }
 
 TEST_F(UvLoopTest, AListenerWithoutMemoryDropsTheCaller) {

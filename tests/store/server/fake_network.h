@@ -44,7 +44,8 @@ class FakeNetwork final : public Network, public Timers, public Clock {
     if (peer.closed) return;
     end(peer);
     peer.handler->on_closed(
-        conn, {ErrorKind::network, "lost the connection to", "10.0.0.9:40000", "closed by the peer", ""});
+        conn, {CloseKind::closed_by_peer,
+               {ErrorKind::network, "lost the connection to", "10.0.0.9:40000", "closed by the peer", ""}});
   }
   // The bytes that the peer got since the last call.
   std::string take(ConnId conn) {

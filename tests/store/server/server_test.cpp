@@ -20,7 +20,7 @@ struct AgentConnections final : AgentAcceptor, ConnectionHandler {
     return *this;
   }
   void on_received(ConnId, ByteSpan bytes) override { said += as_text(bytes); }
-  void on_closed(ConnId, const Error&) override { left = true; }
+  void on_closed(ConnId, const ConnectionEnd&) override { left = true; }
   bool end_unauthenticated(TimePoint came_before) override {
     return unauthenticated && unauthenticated(came_before);
   }

@@ -1,0 +1,27 @@
+#include "agent/control/loss.h"
+
+#include <gtest/gtest.h>
+
+namespace dlaunch::agent {
+namespace {
+
+TEST(Loss, SuggestsARemedy) {
+  EXPECT_EQ(describe({LossKind::broken, "connection reset by peer"}, "b"), "connection reset by peer");
+  EXPECT_EQ(describe({LossKind::silent, "no sign of life for 5 s"}, "b"),
+            "no sign of life for 5 s (--node-timeout): its machine is off or does not run, or the network to "
+            "it is cut; "
+            "try dlaunch doctor --peer=b");
+  EXPECT_TRUE(describe({LossKind::closed, "EOF"}, "b").starts_with("its dlaunch ended without a word: "));
+}
+
+TEST(Loss, KindDecidesWhateverTheText) {
+  EXPECT_EQ(describe({LossKind::broken, "closed by the peer"}, "b"), "closed by the peer");
+  EXPECT_EQ(describe({LossKind::cut, "closed by the peer"}, "b"), "closed by the peer");
+  EXPECT_EQ(describe({LossKind::released, "closed by the peer"}, "b"), "closed by the peer");
+  EXPECT_TRUE((Loss{LossKind::silent, "closed by the peer"}.other_may_go_on()));
+  EXPECT_TRUE((Loss{LossKind::cut, "closed by the peer"}.other_may_go_on()));
+  EXPECT_FALSE((Loss{LossKind::closed, "connection timed out"}.other_may_go_on()));
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
