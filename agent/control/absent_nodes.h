@@ -1,4 +1,4 @@
-// Nodes that fell silent: their agents may still run, and come back to a job that has ended meanwhile. Pure.
+// Nodes that fell silent: their agents may still run, and return after the job has ended. Pure.
 #pragma once
 
 #include <map>
@@ -13,14 +13,14 @@ namespace dlaunch::agent {
 
 class AbsentNodes {
  public:
-  // It was heard last at `last_heard`.
+  // Its last message came at `last_heard`.
   void add(AgentId agent, std::string name, TimePoint last_heard) {
     nodes_.insert_or_assign(agent, Node{std::move(name), last_heard});
   }
   // It has come back.
   void remove(AgentId agent) { nodes_.erase(agent); }
 
-  // The names of those that still look for the job at `now`: an agent does so for `patience`.
+  // The names of the nodes that still search for the job at `now`: an agent does that for `patience`.
   [[nodiscard]] std::vector<std::string> looking(TimePoint now, Duration patience) const {
     std::vector<std::string> names;
     for (const auto& [agent, node] : nodes_) {

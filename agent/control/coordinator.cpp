@@ -39,7 +39,7 @@ CoordinatorActions Coordinator::begin() {
 CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& event) {
   CoordinatorActions out;
   if (state_ == State::ended) {
-    // Another may lead; whoever still comes here shall look for that one.
+    // Another coordinator may lead: a member that still comes here must search for it.
     if (const auto* from = std::get_if<FromMember>(&event); from != nullptr && from->member != local_member)
       out.emplace_back(DropMember{from->member});
     return out;
@@ -85,7 +85,7 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
              from.message);
 }
 
-// Answers are not answered again: a Welcome is, and each beat of the member's own is, with the next.
+// An answer is not answered again. A Welcome is answered, and each heartbeat of a member with the next one.
 void Coordinator::on_heartbeat(TimePoint now, MemberId member, const Heartbeat& heartbeat,
                                CoordinatorActions& out) {
   Membership::Node& node = *membership_.find(member);
@@ -93,7 +93,7 @@ void Coordinator::on_heartbeat(TimePoint now, MemberId member, const Heartbeat& 
   if (said <= now) node.echoed = std::max(node.echoed, said);
   node.own = heartbeat.own;
   out.emplace_back(ToMember{member, Heartbeat{stamp_of(now), 0, grant_to(now, node)}});
-  announce_when_complete(now, out);  // where only that was missing
+  announce_when_complete(now, out);  // if only this answer was missing
 }
 
 // --- time ---
@@ -119,7 +119,7 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
       const Failure failure = lost_node(node, "it did not stop its workers in time");
       if (!may_go_on()) {
         end_the_job_by(now, failure, out);
-        end_failed(now, out);  // it had its time
+        end_failed(now, out);  // the node had its time to stop
         return;
       }
       membership_.remove(member);
@@ -139,7 +139,7 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
 }
 
 void Coordinator::drop_silent_members(TimePoint now, CoordinatorActions& out) {
-  // Where it was this process that slept, what the nodes have said meanwhile is still to be read.
+  // If this process did not run, the messages that the nodes sent meanwhile are still to be read.
   const bool overslept = now - *check_at_ > job_.heartbeat_interval();
   check_at_ = now + job_.heartbeat_interval();
   if (overslept) return;
@@ -169,7 +169,7 @@ void Coordinator::end_after_join_timeout(TimePoint now, CoordinatorActions& out)
   end_the_job_by(now, failure, out);
 }
 
-// Each node that waits is told for what, because users look at any of the nodes.
+// Each node that waits gets the reason, because users look at any of the nodes.
 void Coordinator::report(TimePoint now, CoordinatorActions& out) {
   if (!waiting_.take_report(now)) return;
   std::string what = waiting_for(now);

@@ -1,5 +1,5 @@
-// Who is in the job, and which world is current: a pure state machine, in each agent that serves an endpoint
-// of the job. One decision is one message to each member.
+// Decides which nodes are in the job and which world is current: a pure state machine. Each agent that serves
+// an endpoint of the job has one. One decision is one message to each member.
 //
 //   standby --enough nodes came here--> gathering --enough, and no more expected--> running
 //      ^                                   ^   |                                      |
@@ -15,20 +15,20 @@
 //                                              |
 //                                              +--all have stopped or are lost--> ended
 //
-// The first failure that is heard of stops everyone at once; if it accuses a worker that may still run, that
-// one has blamed_rank_grace to end by itself before. The others of its round are collected while they
-// stop, each with its age, so that the cause is the first that happened and not the first that was told
-// (agent/model/root_cause.h).
+// The first reported failure stops all workers at once. If it blames a worker that may still run, that worker
+// first has blamed_rank_grace to end by itself. More failures of the round are collected while the workers
+// stop, each with its age, so that the cause is the failure that happened first, not the one that was
+// reported first (agent/model/root_cause.h).
 //
-// Messages carry their round; what speaks of another round than the current one is stale and ignored.
+// Messages carry their round; a message of another round than the current one is stale and ignored.
 //
-// Where a job has several endpoints, each has a coordinator, and one of them leads: the one that has the
+// If a job has several endpoints, each has a coordinator, and one of them leads: the one that has the
 // connections of a quorum of nodes. A node has one connection at a time, and a quorum is more than half of
-// all nodes that may take part, so no two of them lead at once. Where an election decides
-// (agent/election/election.h), the elected one leads, for as long as that says.
+// all nodes that may take part, so no two of them lead at once. If the agents elect their leader
+// (agent/election/election.h), the elected one leads until the election's lease ends.
 //
-// A world begins when nothing of an earlier one can run any more: each node that is here has said so, and the
-// leases of those that are not are over (agent/control/lease.h).
+// A world begins when nothing of an earlier one can run any more: each node that is here has reported that,
+// and the leases of the nodes that are not here are over (agent/control/lease.h).
 #pragma once
 
 #include <cstdint>
@@ -64,25 +64,25 @@ namespace dlaunch::agent {
 struct FromMember {
   MemberId member = 0;
   Message message;
-  std::string address{};  // where it comes from, without port; empty: this process
+  std::string address{};  // of the member, without port; empty: this process
 };
 struct MemberLost {
   MemberId member = 0;
   Loss loss;
 };
-// Answers ArmCoordinatorTimer: the time asked for has come.
+// Answers ArmCoordinatorTimer: the requested time has come.
 struct CoordinatorTimer {};
-// This agent leads by election, until then unless it is said again; none: it does not.
+// This agent leads by election until then, unless a later event extends that; none: it does not lead.
 struct LeadsUntil {
   std::optional<TimePoint> until;
 };
-// This agent was told to stop, or its node cannot take part, and its member is not here to say so.
+// This agent must stop, or its node cannot take part, and its member has no connection here to report that.
 struct AgentLeaves {
   Failure failure;
 };
-// An agent was refused before it could join: it spoke another protocol, or has another secret.
+// An agent was refused before it could join: it has another protocol version or another secret.
 struct AgentRefused {
-  std::string peer;  // where it is
+  std::string peer;  // with its address
   std::string why;
 };
 // Whether this agent's own member follows a coordinator elsewhere.
@@ -100,19 +100,19 @@ struct ToMember {
   Message message;
   bool operator==(const ToMember&) const = default;
 };
-// What was sent to it before still reaches it.
+// Messages that were sent before still reach the member.
 struct DropMember {
   MemberId member = 0;
   bool operator==(const DropMember&) const = default;
 };
-// A fresh, empty store for the round that is about to be announced; connections of the last round are cut. Of
-// nodes that were lost, workers of an earlier round may still run: none is let in from `blocked_hosts`.
+// Opens a new, empty store for the round that is about to be announced, and cuts the connections of the last
+// round. Workers of lost nodes may still run: the store rejects connections from `blocked_hosts`.
 struct OpenStore {
   std::uint32_t round = 0;
   std::set<std::string> blocked_hosts;
   bool operator==(const OpenStore&) const = default;
 };
-// Replaces the time asked for before.
+// Replaces the time requested before.
 struct ArmCoordinatorTimer {
   TimePoint at;
   bool operator==(const ArmCoordinatorTimer&) const = default;
@@ -129,27 +129,27 @@ class Coordinator {
  public:
   enum class State { standby, gathering, running, stopping, collecting, ending, ended };
 
-  // How long after the members' own stop timeout the end is waited for.
+  // How long the coordinator waits for the end after the members' own stop timeout.
   static constexpr Duration end_margin = std::chrono::seconds(30);
-  // How long after the first failure the root cause is looked for, where not all stop before.
+  // How long after the first failure others are collected to find the cause, unless all nodes stop before.
   static constexpr Duration collecting_time = std::chrono::seconds(1);
-  // Waiting is told after this long, and then again.
+  // When a wait is reported first, and then again.
   static constexpr Duration first_report = Waiting::first_report;
   static constexpr Duration next_report = Waiting::next_report;
-  // How long a new leader waits for those who had followed the last one.
+  // How long a new leader waits for the nodes that followed the last one.
   static constexpr Duration settling_time = std::chrono::seconds(1);
 
-  // `own` is where this coordinator is reached, and its `agent` serves the store. `unix_us` is the wall clock
-  // now, in microseconds. `had_predecessor`: see EarlierWorlds.
+  // `own`: the address of this coordinator. `agent`: its agent, which serves the store. `unix_us`: the wall
+  // clock now, in microseconds. `had_predecessor`: see EarlierWorlds.
   Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now, std::int64_t unix_us,
               bool had_predecessor = false);
 
-  // What must happen before the first event.
+  // The actions before the first event.
   CoordinatorActions begin();
   CoordinatorActions step(TimePoint now, const CoordinatorEvent& event);
 
   [[nodiscard]] State state() const { return state_; }
-  // It decides about the job: it takes nodes in, or tells those that come back how the job has ended.
+  // It decides about the job: it admits nodes, or reports to nodes that come back how the job has ended.
   [[nodiscard]] bool leads() const { return state_ != State::standby && state_ != State::ended; }
   // Nodes of its worlds may have workers or a lease: a successor must be told that it had a predecessor.
   [[nodiscard]] bool may_leave_workers(TimePoint now) const;
@@ -158,7 +158,7 @@ class Coordinator {
   [[nodiscard]] std::uint32_t round() const { return world_.round; }
   [[nodiscard]] int restarts_used() const { return world_.restarts_used; }
   [[nodiscard]] WorldView view(TimePoint now) const;
-  // For what it waits: "nodes 1 and 3 of 4"; empty where it does not.
+  // What it waits for: "nodes 1 and 3 of 4"; empty if it does not wait.
   [[nodiscard]] std::string waiting_for(TimePoint now) const;
 
  private:
@@ -184,7 +184,7 @@ class Coordinator {
   void report(TimePoint now, CoordinatorActions& out);
   void rearm(TimePoint now, CoordinatorActions& out);
 
-  // Taking up and laying down the lead.
+  // Taking and losing the lead.
   void on_election(TimePoint now, const LeadsUntil& leads, CoordinatorActions& out);
   [[nodiscard]] int fewest() const;
   void enforce_fencing(TimePoint now, CoordinatorActions& out);
@@ -210,7 +210,7 @@ class Coordinator {
   void record_restart(const Restart& entry, Duration delay, CoordinatorActions& out);
   void leave_out(const Failure& cause, CoordinatorActions& out);
 
-  // What a member may count on (agent/control/lease.h).
+  // The leases of the members (agent/control/lease.h).
   [[nodiscard]] Grant grant_to(TimePoint now, const Membership::Node& node);
   [[nodiscard]] TimePoint may_begin_at() const;
 
@@ -265,15 +265,15 @@ class Coordinator {
 
   FailureCollector failures_;          // of the current round
   HangDetector hang_detector_;         // of the current round's workers
-  std::optional<MemberId> preempted_;  // of this round: whose end all have been given notice of
+  std::optional<MemberId> preempted_;  // in this round; the other nodes have notice of it
   TimePoint collect_until_;
-  std::string no_restart_;            // why there is none
-  std::optional<Outcome> resigning_;  // once all have stopped: this agent was told to leave
+  std::string no_restart_;            // why none follows
+  std::optional<Outcome> resigning_;  // this agent must leave: it resigns once all have stopped
 
   std::optional<Outcome> outcome_;  // of the job, since it is ending
   TimePoint end_deadline_;
   AbsentNodes absent_;
-  std::optional<TimePoint> answers_until_;  // all has ended but for the answers to absent nodes
+  std::optional<TimePoint> answers_until_;  // the job has ended, but absent nodes are still answered
 };
 
 }  // namespace dlaunch::agent

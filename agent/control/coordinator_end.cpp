@@ -22,7 +22,7 @@ void Coordinator::collect(TimePoint now) {
   collect_until_ = now + collecting_time;
 }
 
-// What no restart could heal is what ends the job; unless the job was ending already.
+// A cause that no restart can heal ends the job, unless the job was ending already.
 void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out) {
   if (state_ == State::ending) return;
   const bool was_ending = state_ == State::collecting;
@@ -72,7 +72,7 @@ bool Coordinator::may_leave_workers(TimePoint now) const {
 }
 
 void Coordinator::end_when_all_stopped(TimePoint now, CoordinatorActions& out) {
-  // A remote node hangs up after it has heard the end and stopped: until then End may still be on its way.
+  // A remote node disconnects after it has received End and stopped: until then End may be on its way.
   const bool remote_left = std::any_of(membership_.nodes().begin(), membership_.nodes().end(),
                                        [](const auto& n) { return n.first != local_member; });
   if (remote_left || !membership_.all_stopped() || answers_absent_nodes(now, out)) return;

@@ -1,4 +1,4 @@
-// How a coordinator takes up the lead of the job, keeps it, and lays it down.
+// How a coordinator takes the lead of the job, keeps it and loses it.
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -12,7 +12,7 @@ namespace dlaunch::agent {
 namespace {
 
 // Rounds of another coordinator are believed up to here. It is far below the highest round that a Join may
-// name: a stranger that claims this one leaves room for the job's own.
+// name: even if a false Join claims this one, the job's own rounds have room above it.
 constexpr std::uint32_t last_learned_round = 1U << 20;
 
 }  // namespace
@@ -38,16 +38,14 @@ bool Coordinator::was_superseded(const Membership::Node& node) const {
   return node.joined.joined_once && node.joined.round + 1 < next_round_;
 }
 
-// Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was
-// started anew, left them.
+// Rounds and used restarts continue from another coordinator, or from this one before it was started again.
 void Coordinator::learn_from(TimePoint now, const Join& join) {
   if (!join.joined_once) return;
-  // A single coordinator knows all rounds after its first world; what is above it then is no round of this
-  // job.
+  // A single coordinator knows all rounds after its first world: a higher one is no round of this job.
   const bool may_be_newer =
       join.round <= last_learned_round && (!leadership_.has_announced() || job_.may_move());
   const bool newer = may_be_newer && join.round >= next_round_;
-  // Of the same world, but with what happened after it had been told.
+  // The same world, with restarts that came after its announcement.
   const bool fuller = join.round + 1 == next_round_ && formed_ && join.restarts_used > world_.restarts_used;
   if (newer) next_round_ = join.round + 1;
   if (!newer && !fuller) return;
@@ -59,15 +57,14 @@ void Coordinator::learn_from(TimePoint now, const Join& join) {
   job_began_ = now - std::clamp(join.age, Duration(0), now.time_since_epoch());
 }
 
-// Of the members of a majority, one may have followed another leader in between, also while this one led. A
-// single coordinator learns until its first world: afterwards only a stranger can know more.
+// A member of a majority may have followed another leader in between, also while this one led. A single
+// coordinator learns until its first world: afterwards only a false Join can have a higher token.
 void Coordinator::learn_fencing(MemberId member, const Join& join) {
   if (!leadership_.has_announced() || job_.may_move())
     leadership_.tokens().learn(join.fencing, member == local_member);
 }
 
-// A world may begin only if all that are here know of the range that its token is from: so the next leader
-// will hear of it.
+// A world may begin only if all present nodes know the range of its token: so the next leader learns it.
 bool Coordinator::has_fencing(TimePoint now, CoordinatorActions& out) {
   if (leadership_.tokens().need_range()) {
     leadership_.take_range(now, job_.may_move());
@@ -80,7 +77,7 @@ void Coordinator::on_election(TimePoint now, const LeadsUntil& leads, Coordinato
   leadership_.set_elected_until(leads.until);
   if (leadership_.is_elected()) {
     if (state_ == State::standby) lead_if_enough(now, out);
-    announce_when_complete(now, out);  // where only the lease was over
+    announce_when_complete(now, out);  // if only the lease was over
   } else if (state_ == State::running) {
     stop_world(now, "another node leads the job now", out);
     leadership_.fence_at(now);
@@ -102,7 +99,7 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   if (newest != nullptr) record_lost_leader(now, *newest, out);
   leadership_.take_range(now,
                          false);  // its Welcome carries the range, and all_follow() waits for the answer
-  // Without the one that led.
+  // The last leader's node is missing.
   const int enough =
       formed_ ? std::max(job_.elected ? 1 : leadership_.quorum(), world_.nodes - 1) : job_.nnodes;
   out.emplace_back(LogMessage{formed_ ? Severity::info : Severity::debug,
@@ -113,7 +110,7 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   gather(now, enough, formed_ ? settling_time : job_.last_call, out);
 }
 
-// Whoever led the last world is not here: that is what ended it.
+// If the leader of the last world is not here, its loss is what ended that world.
 void Coordinator::record_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out) {
   if (of_last_world.leader == agent_ || membership_.of_agent(of_last_world.leader)) return;
   Failure failure;
@@ -121,7 +118,7 @@ void Coordinator::record_lost_leader(TimePoint now, const Join& of_last_world, C
   failure.round = of_last_world.round;
   failure.host = shortened(sanitize_for_terminal(of_last_world.leader_host), longest_host);
   failure.why = "it led the job";
-  // If its connection was closed, it has ended, and only the nodes that it left behind are waited for.
+  // If its connection was closed, its agent has ended, and only the nodes that followed it are awaited.
   if (of_last_world.lease >= of_last_world.rest)
     absent_.add(of_last_world.leader, "host " + failure.host, now - job_.node_timeout);
   remember(world_.restarts, {world_.restarts_used, now - job_began_, failure, {}, false});
@@ -131,7 +128,7 @@ void Coordinator::record_lost_leader(TimePoint now, const Join& of_last_world, C
   out.emplace_back(std::move(lost));
 }
 
-// Others may follow another leader: those who are here shall look for it.
+// Other nodes may follow another leader: the nodes that are here must search for it.
 void Coordinator::lose_leadership(TimePoint now, CoordinatorActions& out) {
   state_ = State::standby;
   leadership_.end();
@@ -149,7 +146,7 @@ void Coordinator::lose_leadership(TimePoint now, CoordinatorActions& out) {
   for (auto& [member, node] : membership_.nodes()) node.joined.stays = false;
 }
 
-// This agent was told to leave, and another endpoint can lead.
+// This agent must leave, and another endpoint can lead.
 void Coordinator::resign(CoordinatorActions& out) {
   out.emplace_back(ToMember{local_member, End{resigning_.value_or(Outcome{})}});
   for (const auto& [member, node] : membership_.nodes()) {
@@ -171,7 +168,7 @@ Grant Coordinator::grant_to(TimePoint now, const Membership::Node& node) {
   return {node.own, leases_.grant(now, leadership_.granting_until(now, membership_))};
 }
 
-// The workers had until then to end by themselves.
+// Until then the workers could end by themselves.
 void Coordinator::enforce_fencing(TimePoint now, CoordinatorActions& out) {
   if (!leadership_.take_fence(now)) return;
   for (const auto& [member, node] : membership_.nodes()) {

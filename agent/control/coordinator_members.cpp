@@ -1,4 +1,4 @@
-// How nodes come to a coordinator and go.
+// How nodes join and leave a coordinator.
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -31,14 +31,14 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
     out.emplace_back(ToMember{member, End{outcome_.value()}});
     out.emplace_back(DropMember{member});
   }
-  // A node that comes back has noticed the end of its connection before we have.
+  // A node that comes back has noticed the end of its connection before this coordinator has.
   if (const auto before = membership_.of_agent(join.agent); join.agent != 0 && before) {
     out.emplace_back(DropMember{*before});
     on_lost(now, {*before, {LossKind::released, "it came back by a new connection"}}, out);
   }
   if (missed_the_end) return;
   absent_.remove(join.agent);
-  earlier_worlds_.on_returned(join.agent);  // it says itself when its workers are gone
+  earlier_worlds_.on_returned(join.agent);  // it reports itself when its workers are gone
   const bool forming = state_ == State::gathering || state_ == State::standby;
   const Admission::Situation situation{membership_, world_.restarts, forming, state_ == State::ending,
                                        fewest()};
@@ -74,12 +74,12 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
   out.emplace_back(ToMember{member, welcome(now, node, true, was_superseded(node))});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
-  } else if (node.stopped) {  // otherwise once it is
+  } else if (node.stopped) {  // otherwise once it has stopped
     take_in(now, node, out);
   }
 }
 
-// Where the job needs every node, nothing is waited for any longer.
+// If the job needs every node, it ends at once instead of waiting for others.
 void Coordinator::on_unfit(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out) {
   constexpr std::size_t longest = 500;
   const std::string why = shortened(sanitize_for_terminal(join.unfit), longest);
@@ -100,7 +100,7 @@ void Coordinator::on_unfit(TimePoint now, MemberId member, const Join& join, Coo
   }
 }
 
-// A node that has come while a world runs.
+// A node has joined while a world runs.
 void Coordinator::take_in(TimePoint now, const Membership::Node& node, CoordinatorActions& out) {
   if (state_ != State::running) return;
   if (world_.nodes < job_.nnodes && !membership_.any_done()) {
@@ -210,8 +210,7 @@ void Coordinator::on_node_lost(TimePoint now, const Membership::Node& node, cons
     out.emplace_back(LogMessage{Severity::info, "going on without " + name_of(node) + ", with " +
                                                     pluralize(std::min(ready, job_.nnodes), "node")});
   }
-  // Where the workers' failures were all that was known, and no restart was left for them, this explains
-  // them.
+  // If only failures of workers were known, and no restart was left for them, the loss explains them.
   if (state_ == State::collecting && !failures_.ends_job()) {
     state_ = State::stopping;
     stop_deadline_ = now + job_.stop_timeout.longest() + end_margin;
@@ -220,7 +219,7 @@ void Coordinator::on_node_lost(TimePoint now, const Membership::Node& node, cons
   }
 }
 
-// A node is gone; whether the others may form a new world, now or when another has come.
+// After the loss of a node: the others may form a new world, now or when another node has come.
 bool Coordinator::may_go_on() const {
   if (state_ == State::collecting && failures_.ends_job()) return false;
   return job_.elastic() && (!job_.counts_membership || restarts_left());
@@ -233,8 +232,7 @@ Failure Coordinator::stopped_by_signal(const Membership::Node& node) const {
   return failure;
 }
 
-// The connection to a node has ended. If this process did not run before, it was that node which gave this
-// one up.
+// The connection to a node has ended. If this process was suspended before, that node gave up this one.
 Failure Coordinator::disconnected(TimePoint now, const Membership::Node& node, const std::string& why) {
   Failure failure = lost_node(node, why);
   const std::string own = suspension_.describe(now);

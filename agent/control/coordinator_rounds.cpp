@@ -38,7 +38,7 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
   if (may_begin && has_fencing(now, out)) announce_world(now, out);
 }
 
-// Nothing of an earlier world runs any more then, and the restart is not to wait longer.
+// From then on nothing of an earlier world runs, and the restart's delay is over.
 TimePoint Coordinator::may_begin_at() const {
   return std::max(not_before_, earlier_worlds_.gone_by(membership_, leadership_));
 }
@@ -95,7 +95,7 @@ void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorA
 
 void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out) {
   if (state_ == State::running && failures_.awaits_until() && membership_.all_stopped())
-    stop_for(now, failures_.first(), out);  // no worker is left to be waited for
+    stop_for(now, failures_.first(), out);  // no worker is left to wait for
   if (state_ == State::ending) {
     end_when_all_stopped(now, out);
   } else if (state_ == State::gathering) {
@@ -126,7 +126,7 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
       no_restart_ = std::move(decision.why_not);
       return end_failed(now, out);
     }
-    if (root.failure.kind != FailureKind::hang) {  // which has told it already
+    if (root.failure.kind != FailureKind::hang) {  // a hang has logged it already
       for (std::string& sentence : hang_detector_.diagnosis().sentences)
         out.emplace_back(LogMessage{Severity::info, std::move(sentence)});
     }
@@ -164,7 +164,7 @@ void Coordinator::record_restart(const Restart& entry, Duration delay, Coordinat
                           ") because " + describe(entry.cause)});
 }
 
-// A node that was the cause too often, where the others may do without it.
+// Excludes a node that was the cause too often, if the others can go on without it.
 void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
   const int count = failures_of(cause.host, world_.restarts);
   if (job_.policy.exclude_after == 0 || count < job_.policy.exclude_after) return;
@@ -191,7 +191,7 @@ void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
   }
 }
 
-// Without so many the job cannot go on.
+// With fewer nodes the job cannot go on.
 int Coordinator::fewest() const {
   return std::max(job_.required_nodes(), leadership_.is_by_majority() ? leadership_.quorum() : 0);
 }
@@ -206,7 +206,7 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
     failures_.add_suspect(failed.failure);
     return;
   }
-  // Its workers were asked to end, so this is no failure. The node that ends with them leaves now.
+  // After a preemption notice the workers may end, so this is no failure. The preempted node leaves now.
   const Membership::Node* ending = preempted_ ? membership_.find(*preempted_) : nullptr;
   if (state_ == State::running && ending != nullptr && !ending->leaving)
     on_leave(now, *preempted_, Leave{stopped_by_signal(*ending)}, out);
@@ -225,7 +225,7 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
 }
 
 void Coordinator::stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out) {
-  // A failure on this node has been said by it.
+  // A failure on this node is already in its log.
   const auto own = membership_.nodes().find(local_member);
   const bool is_here = own != membership_.nodes().end() && own->second.rank() == failure.node_rank;
   if (!is_here)
@@ -239,8 +239,7 @@ void Coordinator::stop_for(TimePoint now, const Failure& failure, CoordinatorAct
 void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out) {
   if (done.round != world_.round) return;
   if (state_ != State::running) {
-    on_stopped(now, member, Stopped{done.round},
-               out);  // too late to count as done, but nothing is left there
+    on_stopped(now, member, Stopped{done.round}, out);  // too late for done, but nothing is left there
     return;
   }
   Membership::Node& node = *membership_.find(member);
@@ -252,7 +251,7 @@ void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, Coor
 void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stopped,
                              CoordinatorActions& out) {
   Membership::Node& node = *membership_.find(member);
-  // Of one that joined while it was still stopping, the round is another leader's.
+  // If the node joined while it was still stopping, the round is another leader's.
   if (node.active && stopped.round != world_.round) return;
   const bool came = !node.active && !node.stopped;
   node.stopped = true;
@@ -260,7 +259,7 @@ void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stop
   go_on_when_all_stopped(now, out);
 }
 
-// One node will end: the workers of all are given notice, once in a round.
+// One node will end: the workers of all nodes get notice, once in a round.
 void Coordinator::on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out) {
   const Membership::Node& ending = *membership_.find(member);
   if (preempt.round != world_.round || state_ != State::running || preempted_) return;
@@ -272,7 +271,7 @@ void Coordinator::on_preempt(MemberId member, const Preempt& preempt, Coordinato
   }
 }
 
-// Where workers stand; and where none of them has moved for the limit, the job hangs.
+// If no worker has moved for the limit, the job hangs.
 void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& progress,
                               CoordinatorActions& out) {
   if (progress.round != world_.round) return;

@@ -1,4 +1,4 @@
-// What the coordinator says of itself, for people, the status page and the events.
+// The coordinator's texts: for messages, the status page and the events.
 #include "agent/control/coordinator.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace dlaunch::agent {
 namespace {
 
-// "1, 2 and 5"; what is beyond the eighth is only counted.
+// "1, 2 and 5"; numbers after the eighth are only counted.
 std::string describe(const std::vector<int>& numbers) {
   constexpr std::size_t shown = 8;
   std::string text;

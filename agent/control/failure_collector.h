@@ -28,17 +28,17 @@ class FailureCollector {
   // False: a failure of this rank was seen before in this round.
   bool add_rank(int rank) { return ranks_.insert(rank).second; }
   void record(TimePoint when, const Failure& failure);
-  // What was recorded last ends the job, whatever the others are.
+  // The last recorded failure ends the job, whatever the others are.
   void end_job_by_last() { final_ = failures_.size() - 1; }
 
   [[nodiscard]] bool empty() const { return failures_.empty(); }
   // REQUIRES: !empty().
   [[nodiscard]] const Failure& first() const { return failures_.front().failure; }
   [[nodiscard]] bool ends_job() const { return final_.has_value(); }
-  // The blamed rank may run yet, and end by itself. An unknown one (-1) may be any of those that run.
+  // The blamed rank may still run, and end by itself. If it is unknown (-1), any running rank may be meant.
   [[nodiscard]] bool may_still_end(int blamed_rank, const Membership& here, const World& world) const;
 
-  // The others are stopped at `until`, unless the blamed rank ends before.
+  // The other workers are stopped at `until`, unless the blamed rank ends before.
   void await_blamed_rank(TimePoint until);
   void stop_awaiting() { blamed_until_.reset(); }
   [[nodiscard]] std::optional<TimePoint> awaits_until() const { return blamed_until_; }

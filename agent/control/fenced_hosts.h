@@ -1,5 +1,5 @@
-// Where nodes ran that were lost with workers alive: these may live for some time, and must not come to a
-// later round's store. Pure.
+// The hosts of nodes that were lost with workers alive. These workers may live for some time, and must not
+// connect to a later round's store. Pure.
 #pragma once
 
 #include <map>
@@ -13,10 +13,9 @@ namespace dlaunch::agent {
 
 class FencedHosts {
  public:
-  // What ran at `address` is gone at `until` at the latest.
+  // Workers at `address` are gone at `until` at the latest.
   void add(const std::string& address, TimePoint until);
-  // Those where something may run yet. Not where one of the nodes is that are here: its own agent has seen to
-  // that.
+  // The hosts where such workers may still run. Not the hosts of present nodes: their agents have ended them.
   std::set<std::string> without(const Membership& here, TimePoint now);
 
  private:

@@ -1,12 +1,13 @@
-// How the two ends of a connection between agents show each other that they know the job's secret, without
-// telling it: each answers a number that the other has drawn (challenge and response, both ways). Pure.
+// How the two ends of a connection between agents prove to each other that they know the job's secret,
+// without sending it: each answers a random number of the other (challenge and response, both ways). Pure.
 //
 //   member       Hello{its nonce}
 //   coordinator  Challenge{its nonce, HMAC(secret, "coordinator" + both)}
 //   member       Proof{HMAC(secret, "member" + both)}, and then Join
 //
-// A job without a secret begins with Join. What was recorded on one connection is of no use on another. What
-// follows is neither signed nor hidden: who can change what is under way on the network can still do harm.
+// A job without a secret begins with Join. A recording of one connection is of no use on another. The
+// messages that follow are neither signed nor encrypted: an attacker who can change packets can still do harm
+// (--tls).
 #pragma once
 
 #include <optional>
@@ -19,20 +20,20 @@ namespace dlaunch::agent {
 
 inline constexpr std::size_t nonce_size = 32;
 
-// All that a job with a secret tells a node that has not proved it; the reason is in the log of the agent
-// that refused. What this node can add of its own: whether it has a secret.
+// The only reason that a job with a secret gives to a node that has not proved it; the true one is in the log
+// of the agent that refused. explain_bare_refusal() adds what this node knows: whether it has a secret.
 inline constexpr const char* bare_refusal = "refused";
 std::string explain_bare_refusal(bool has_secret);
 
 class MemberHandshake {
  public:
-  // `nonce` has nonce_size bytes that nobody can guess. Without a secret there is nothing to do.
+  // `nonce`: nonce_size bytes that nobody can guess. Without a secret there is nothing to do.
   MemberHandshake(std::string secret, std::string nonce)
       : secret_(std::move(secret)), nonce_(std::move(nonce)) {}
 
   [[nodiscard]] bool is_needed() const { return !secret_.empty(); }
   [[nodiscard]] Hello hello() const { return {nonce_}; }
-  // An error where the other end does not know the secret.
+  // An error if the other end does not know the secret.
   [[nodiscard]] Result<Proof> answer(const Challenge& challenge) const;
 
  private:
@@ -45,9 +46,9 @@ class CoordinatorHandshake {
   CoordinatorHandshake(std::string secret, std::string nonce)
       : secret_(std::move(secret)), nonce_(std::move(nonce)), done_(secret_.empty()) {}
 
-  // The member may speak.
+  // The member has proved the secret, or there is none.
   [[nodiscard]] bool is_done() const { return done_; }
-  // Before that: what to answer its next message with, if anything; an error says why it is refused.
+  // Before that: the answer to its next message, if any; an error is the reason to refuse the member.
   Result<std::optional<Message>> hear(const Message& message);
 
  private:

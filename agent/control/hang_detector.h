@@ -1,9 +1,8 @@
-// What the nodes of a round have told of where their workers stand, and whether the job hangs. Pure.
+// The progress of the workers as the nodes of a round report it, and whether the job hangs. Pure.
 //
-// It does where every node that has work says that nothing of it has moved for the limit, and a worker of at
-// least one of them is inside a collective or waits for other ranks in another way. So a program that
-// computes for long between its operations does not hang, however long that takes; one that lets others wait
-// for so long does.
+// The job hangs if every node with running workers reports that none of them has moved for the limit, and at
+// least one worker is in a collective or waits for other ranks in another way. So a program that computes for
+// long between its operations does not hang; a program that lets other ranks wait for so long does.
 #pragma once
 
 #include <map>
@@ -29,14 +28,14 @@ class HangDetector {
   }
   void take(MemberId member, Progress progress) { reports_[member] = std::move(progress); }
   void forget(MemberId member) { reports_.erase(member); }
-  // How a worker ended, in words, where the coordinator knows it sooner than the worker's agent told of it.
+  // How a worker ended, as a text, if the coordinator knows it before the worker's agent has reported it.
   void note_end(int rank, std::string how) { ends_[rank] = std::move(how); }
-  // Empty: it has not ended, or nothing is known of that.
+  // Empty: the rank has not ended, or it is not known how.
   [[nodiscard]] std::string end_of(int rank) const;
 
   [[nodiscard]] bool hangs(const Membership& membership) const;
   [[nodiscard]] Diagnosis diagnosis() const;
-  // Why this is a hang, and who is missing, where that is known. The world tells whose node that is.
+  // Why this is a hang, and the missing rank with its node in `world`, if it is known.
   [[nodiscard]] Failure failure(const Diagnosis& diagnosis, const World& world) const;
 
  private:

@@ -13,7 +13,7 @@
 namespace dlaunch::agent {
 
 struct JobEnding {
-  // How long it is kept.
+  // How long etcd keeps it.
   static constexpr std::chrono::hours kept{1};
 
   // The highest fencing token that the last leader knew: the job has no world above it. An earlier job of the

@@ -9,7 +9,7 @@ namespace dlaunch::agent {
 
 class LastCall {
  public:
-  // With `enough` nodes no more are waited for.
+  // With `enough` nodes there is no wait for more.
   LastCall(int enough, Duration patience) : enough_(enough), patience_(patience) {}
 
   // A world may begin with the `ready` nodes that are here. True: the wait for more begins now.
@@ -18,7 +18,7 @@ class LastCall {
     until_ = now + patience_;
     return true;
   }
-  // Too few are here, or the world has begun.
+  // Too few nodes are here, or the world has begun.
   void cancel() { until_.reset(); }
   // None: no wait has begun.
   [[nodiscard]] std::optional<TimePoint> until() const { return until_; }

@@ -18,9 +18,9 @@ class Leadership {
   // `tokens`: of the worlds that this coordinator will form.
   Leadership(const JobSpec& job, FencingTokens tokens);
 
-  // The nodes that are here decide it.
+  // A quorum of the nodes decides.
   [[nodiscard]] bool is_by_majority() const { return may_move_ && !elected_; }
-  // If --nnodes allows fewer, the start has logged that.
+  // If --nnodes allows fewer nodes, that was logged at the start.
   [[nodiscard]] int quorum() const { return all_nodes_ / 2 + 1; }
   // The coordinator may take up the lead with these members.
   [[nodiscard]] bool may_begin(const Membership& here) const;
@@ -30,39 +30,38 @@ class Leadership {
   void set_elected_until(std::optional<TimePoint> until);
   [[nodiscard]] bool is_elected() const { return elected_until_.has_value(); }
 
-  // No other coordinator can lead before then: a node that answered follows until a node timeout after it
-  // was asked.
+  // No other coordinator can lead before then: a node that answered a heartbeat follows until a node timeout
+  // after that heartbeat was sent.
   [[nodiscard]] TimePoint sure_until(const Membership& here) const;
   [[nodiscard]] bool is_sure(TimePoint now, const Membership& here) const { return now < sure_until(here); }
-  // The same for the leases of thousands of nodes, and maybe older: while the same nodes are here it only
-  // grows.
+  // The same for the leases of thousands of nodes, from a recent computation: while the same nodes are here
+  // the value only grows.
   TimePoint granting_until(TimePoint now, const Membership& here);
   void on_members_changed() { granting_until_.reset(); }
 
-  // The lead is taken up.
+  // This coordinator takes the lead.
   void begin(TimePoint now);
   void end();
-  // When it was taken up last; none: this coordinator has led from the start.
+  // When it last took the lead; none: it has led from the start.
   [[nodiscard]] std::optional<TimePoint> since() const { return since_; }
-  // A member from before the lead may be on its way to another endpoint until it answers.
+  // A member that joined before may be on its way to another endpoint until it answers.
   [[nodiscard]] bool all_follow(const Membership& here) const;
   void on_announced() { announced_ = true; }
-  // A world was announced since the lead was taken up.
+  // A world was announced since this coordinator took the lead.
   [[nodiscard]] bool has_announced() const { return announced_; }
 
   // --- fencing tokens ---
 
   [[nodiscard]] FencingTokens& tokens() { return tokens_; }
   [[nodiscard]] const FencingTokens& tokens() const { return tokens_; }
-  // A new range of tokens; `now`: all members are told of it now. none: each hears of it with its Welcome.
+  // A new range of tokens. `announces`: all members get it now; otherwise each gets it with its Welcome.
   void take_range(TimePoint now, bool announces);
-  // A world may begin only if all that are here know of the range that its token is from: so the next leader
-  // will hear of it.
+  // A world may begin only if all present nodes know the range of its token: so the next leader learns it.
   [[nodiscard]] bool range_is_known(const Membership& here) const;
 
   // --- fencing of the workers ---
 
-  // From then on another may lead, and no worker of this world may live.
+  // From then on another coordinator may lead, and no worker of this world may live.
   void fence_at(TimePoint when) { fence_at_ = when; }
   [[nodiscard]] bool has_fence() const { return fence_at_.has_value(); }
   void clear_fence() { fence_at_.reset(); }

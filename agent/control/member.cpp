@@ -49,13 +49,13 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
                         [&](const WorkersSeen& seen) { on_workers_seen(now, seen, out); },
                         [&](const JobAlreadyEnded& over) { on_job_already_ended(over.ending, out); }},
              event);
-  // Who was told to stop does not look for another coordinator.
+  // A node that must stop does not search for another coordinator.
   if (stop_signal_ != 0 && !link_ && state_ != State::leaving && state_ != State::ended) end_by_signal(out);
   rearm(now, out);
   return out;
 }
 
-// --- what the coordinator says ---
+// --- messages of the coordinator ---
 
 void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
   if (is_given_up(now)) return give_up(now, out);
@@ -110,7 +110,7 @@ void Member::on_new_world(TimePoint now, const NewWorld& announced, MemberAction
   if (!expected || !newer || round_active_) return;
   take_grant(now, announced.grant, out);
   if (announced.world.member(node_.agent) != nullptr && !lease_.is_granted(now))
-    return give_up(now, out);  // it was long under way: others may have gone on without this node
+    return give_up(now, out);  // the message is old: the others may have gone on without this node
   joined_once_ = true;
   has_leader_ = true;
   last_notice_.clear();
@@ -141,7 +141,7 @@ void Member::on_stop_round(const StopRound& stop, MemberActions& out) {
 
 void Member::on_timer(TimePoint now, MemberActions& out) {
   armed_.reset();
-  // Where it was this process that slept, what the coordinator has said meanwhile is still to be read.
+  // If this process did not run, the messages that the coordinator sent meanwhile are still to be read.
   const bool overslept = heartbeat_at_ && now - *heartbeat_at_ > job_.heartbeat_interval();
   if (is_given_up(now) || (link_ && heartbeat_at_ && !overslept && now >= last_heard_ + job_.node_timeout)) {
     give_up(now, out);
@@ -178,7 +178,7 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
   }
 }
 
-// By a coordinator that has not heard of this node for so long: what it had said before is of the past.
+// The coordinator has given up this node by now: a message that it sent before is out of date.
 bool Member::is_given_up(TimePoint now) const {
   return link_ && heartbeat_at_ && now >= last_heard_ + job_.node_timeout + job_.heartbeat_interval();
 }
@@ -215,8 +215,8 @@ void Member::rearm(TimePoint now, MemberActions& out) {
   out.emplace_back(ArmMemberTimer{*next});
 }
 
-// The coordinator ends the wait for the other nodes; where no beats tell that it lives, we do not wait for it
-// much longer. A spare waits for as long as the job lasts.
+// The coordinator ends the wait for the other nodes. Without heartbeats the member does not wait much longer
+// than that. A spare waits for as long as the job lasts.
 bool Member::may_be_forgotten() const {
   return state_ == State::joined && job_.node_timeout == Duration(0) && !job_.elastic();
 }
@@ -276,7 +276,7 @@ Failure Member::failure_here(FailureKind kind, std::string why) const {
   return failure;
 }
 
-// Who has not moved itself accuses nobody: the others may have been right to go on without it.
+// A node that was suspended blames nobody: the others may have been right to go on without it.
 Failure Member::lost_coordinator(TimePoint now, std::string why) const {
   if (std::string own = suspension_.describe(now); !own.empty())
     return failure_here(FailureKind::node_lost, own + ", and the others gave it up");

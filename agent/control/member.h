@@ -1,4 +1,4 @@
-// One node's side of the conversation with the coordinator: a pure state machine.
+// One node's side of the agents' protocol: a pure state machine.
 //
 //   connecting --link--> joined --NewWorld--> working --End--> leaving --workers gone--> ended
 //       ^                                       |
@@ -7,10 +7,7 @@
 //
 // It decides when this node's workers start and stop, and with what the agent ends.
 //
-// Where the job has several endpoints, it walks along them until one says that it leads. If none does, it
-// stays for a while with the first that took it: so do all others, and with enough of them that one leads.
-// While it stays it asks the other endpoints in turn. It goes to one that leads at once; where none leads, to
-// the first in order that answers, so that all meet there.
+// If the job has several endpoints, agent/control/endpoint_search.h decides which one the node tries next.
 #pragma once
 
 #include <optional>
@@ -54,7 +51,7 @@ struct KeeperLost {
 
 // Answers RunHealthCheck.
 struct HealthChecked {
-  std::string why_not;  // it is not well; empty: it is
+  std::string why_not;  // why the node is not healthy; empty: it is
 };
 
 // The job has ended while this node was away.
@@ -78,8 +75,8 @@ struct Dial {
 struct Disconnect {
   bool operator==(const Disconnect&) const = default;
 };
-// Ask the coordinator at the endpoint of this number whether it leads, over a connection of its own. Answered
-// by EndpointProbed; replaces the question that was asked before.
+// Ask the coordinator at the endpoint of this number whether it leads, over a separate connection. Answered
+// by EndpointProbed; replaces the probe before.
 struct ProbeEndpoint {
   std::size_t endpoint = 0;
   bool operator==(const ProbeEndpoint&) const = default;
@@ -102,18 +99,18 @@ struct RunHealthCheck {
 struct KillHealthCheck {
   bool operator==(const KillHealthCheck&) const = default;
 };
-// The workers may live until then without another of these: those of an agent that is frozen end before the
-// others of the job go on without it. TimePoint::max(): for ever.
+// The workers may live until then without another renewal: if the agent is frozen, its workers end before the
+// other nodes go on without it. TimePoint::max(): for ever.
 struct RenewLease {
   TimePoint until;
   bool operator==(const RenewLease&) const = default;
 };
-// What the workers' pages say.
+// Read the workers' pages.
 struct LookAtWorkers {
-  bool in_full = false;  // also where they stand
+  bool in_full = false;  // also their progress in collectives
   bool operator==(const LookAtWorkers&) const = default;
 };
-// Replaces the time asked for before.
+// Replaces the time requested before.
 struct ArmMemberTimer {
   TimePoint at;
   bool operator==(const ArmMemberTimer&) const = default;
@@ -134,7 +131,7 @@ class Member {
 
   static constexpr Duration first_report = Waiting::first_report;
   static constexpr Duration next_report = Waiting::next_report;
-  // How long a departing node waits for the coordinator's last word.
+  // How long a departing node waits for the coordinator's End.
   static constexpr Duration leave_timeout = std::chrono::seconds(10);
   static constexpr Duration probe_timeout = EndpointSearch::probe_timeout;
   static constexpr Duration probe_pause = EndpointSearch::probe_pause;
@@ -145,9 +142,9 @@ class Member {
   MemberActions step(TimePoint now, const MemberEvent& event);
 
   [[nodiscard]] State state() const { return state_; }
-  // By whoever it has its connection to.
+  // It is connected to a coordinator that leads.
   [[nodiscard]] bool has_leader() const { return has_leader_; }
-  // This node was in a world of the job that has ended so.
+  // This node was in a world of the job with this ending.
   [[nodiscard]] bool was_in(const JobEnding& job) const {
     return joined_once_ && job.fencing >= world_.fencing;
   }
@@ -155,9 +152,9 @@ class Member {
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
   // Its health check is running.
   [[nodiscard]] bool is_checking() const { return health_.is_running(); }
-  // What the coordinator waits for, as it told last; empty: a world has come since.
+  // What the coordinator waits for, by its last notice; empty: a world has come since.
   [[nodiscard]] const std::string& last_notice() const { return last_notice_; }
-  // While connecting: what the last attempt met.
+  // While connecting: why the last attempt failed.
   [[nodiscard]] const std::string& last_refusal() const { return last_refusal_; }
 
  private:
@@ -198,7 +195,7 @@ class Member {
   void dial(std::size_t endpoint, MemberActions& out);
   void try_next_endpoint(TimePoint now, MemberActions& out);
   void on_endpoint_probed(TimePoint now, const EndpointProbed& answer, MemberActions& out);
-  // It waits at an endpoint that does not lead, and another may.
+  // It waits at an endpoint that does not lead, and another endpoint may lead.
   [[nodiscard]] bool may_probe() const {
     return state_ == State::joined && search_.is_parked() && !has_leader_ && !job_.elected &&
            search_.endpoints() > 1;
@@ -234,22 +231,22 @@ class Member {
   SuspensionDetector suspension_;
 
   bool link_ = false;
-  bool has_leader_ = false;  // by whoever the link leads to
-  TimePoint last_heard_;     // the coordinator, last
-  std::int64_t stamp_ = 0;   // of the coordinator's clock, last
+  bool has_leader_ = false;  // the link is to a coordinator that leads
+  TimePoint last_heard_;     // last message of the coordinator
+  std::int64_t stamp_ = 0;   // the coordinator's clock, in its last message
   std::optional<TimePoint> heartbeat_at_;
 
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   bool joined_once_ = false;   // a world
   std::uint32_t round_ = 0;
   World world_;                // that round's
-  std::uint64_t fencing_ = 0;  // the highest token that any leader has told (agent/model/fencing.h)
+  std::uint64_t fencing_ = 0;  // the highest token of any leader (agent/model/fencing.h)
   TimePoint world_came_;
-  bool all_returned_0_ = false;  // the workers of the last round, also where they were told to stop
+  bool all_returned_0_ = false;  // the workers of the last round, even if they were told to stop
 
-  std::optional<TimePoint> last_word_by_;  // of the coordinator, after we said that we leave
+  std::optional<TimePoint> last_word_by_;  // until then the coordinator may answer our Leave
   int stop_signal_ = 0;                    // the signal that was sent to us and means: stop
-  std::optional<Outcome> outcome_;         // decided, but workers are still to go
+  std::optional<Outcome> outcome_;         // decided, but workers still run
   std::string last_failure_;
   std::string last_notice_;
   std::string last_refusal_;  // why the last attempt to connect failed

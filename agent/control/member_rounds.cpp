@@ -22,7 +22,7 @@ void Member::on_round_failed(TimePoint now, const RoundFailed& failed, MemberAct
   if (!failed.failure.while_stopping) last_failure_ = describe(failed.failure);
   look_at_the_end(out);
   if (notice_.is_pending() && stop_signal_ == 0) {
-    on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
+    on_signal(now, SIGTERM, out);  // the notice asked it to end: no failure, and no restart
   } else if (state_ == State::working && lease_.is_over()) {
     const std::string why = "its agent did not move for more than " + to_words(job_.node_timeout) +
                             " (stopped, or the machine was)";
@@ -43,7 +43,7 @@ void Member::on_round_stopped(TimePoint now, const RoundStopped& stopped, Member
   const bool goes_on = state_ != State::leaving && stop_signal_ == 0 && !node_.health_check.empty();
   round_active_ = !goes_on && round_active_;
   if (goes_on) {
-    check_health(now, false, out);  // it says Stopped once it is well
+    check_health(now, false, out);  // which sends Stopped once the node is healthy
   } else {
     on_round_over(Stopped{stopped.round}, out);
   }
@@ -55,14 +55,14 @@ void Member::on_round_over(const Message& said, MemberActions& out) {
   end_if_over(out);
 }
 
-// --- where the workers stand ---
+// --- the progress of the workers ---
 
 void Member::look_at_the_end(MemberActions& out) {
   if (state_ != State::working || !round_active_ || !reports_.take_last_look()) return;
   out.emplace_back(LookAtWorkers{true});
 }
 
-// While nothing moves the coordinator is told with each look, and once when that is over.
+// While nothing moves, each look is reported to the coordinator; when something moves again, one more is.
 void Member::on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out) {
   if (state_ != State::working) return;
   if (auto progress = reports_.take(now, round_, seen)) out.emplace_back(ToCoordinator{std::move(*progress)});
@@ -72,7 +72,7 @@ void Member::on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActio
 
 void Member::check_health(TimePoint now, bool first, MemberActions& out) {
   health_.begin(now + node_.health_timeout, first);
-  if (lease_.exists()) out.emplace_back(RenewLease{TimePoint::max()});  // it is no worker
+  if (lease_.exists()) out.emplace_back(RenewLease{TimePoint::max()});  // the check is no worker
   out.emplace_back(RunHealthCheck{});
 }
 

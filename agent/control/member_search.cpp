@@ -16,7 +16,7 @@ void Member::on_link_up(TimePoint now, MemberActions& out) {
   if (state_ != State::connecting) return;
   link_ = true;
   has_leader_ = false;
-  // There is no other to look for; its agent may only not have heard of its election.
+  // There is no other leader to search for; its agent may not know yet that it was elected.
   if (job_.elected) search_.park_here(now);
   state_ = State::joined;
   last_heard_ = now;
@@ -61,12 +61,12 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
     fencing_ = std::max(fencing_, welcome.fencing);  // before the answer, which confirms it
     if (job_.may_move()) out.emplace_back(ToCoordinator{Heartbeat{stamp_, stamp_of(now), {}}});
     has_leader_ = true;
-    if (!welcome.elsewhere) lease_.clear_fence();  // it waits until our workers are gone
+    if (!welcome.elsewhere) lease_.clear_fence();  // the leader waits until our workers are gone
     take_grant(now, welcome.grant, out);
     search_.end();
     return;
   }
-  if (has_leader_) {  // it has stepped down, and will tell so to nobody who follows another
+  if (has_leader_) {  // it has lost its leadership
     has_leader_ = false;
     waiting_.renew(now, job_.join_timeout);
     lease_.on_leader_stepped_down(now);
@@ -112,7 +112,7 @@ void Member::on_link_down(TimePoint now, const Loss& loss, MemberActions& out) {
   }
 }
 
-// The coordinator is lost: the workers stop, and this node looks for the next one.
+// The coordinator is lost: the workers stop, and this node searches for the next one.
 void Member::restart_search(TimePoint now, const Loss& loss, MemberActions& out) {
   out.emplace_back(LogMessage{Severity::warning, "lost the coordinator at " + describe_coordinator() + ": " +
                                                      loss.why +
@@ -124,8 +124,8 @@ void Member::restart_search(TimePoint now, const Loss& loss, MemberActions& out)
   try_next_endpoint(now, out);  // the lost one is the last to be tried again
 }
 
-// From then on the others of the job may have formed a new world without this node, and a worker of the old
-// one must not meet it, however long it was to be given to end.
+// From then on the other nodes may have formed a new world. A worker of the old world must not meet it,
+// however long its stop timeout is.
 void Member::enforce_fencing(TimePoint now, MemberActions& out) {
   if (!lease_.take_fence(now) || !round_active_) return;
   out.emplace_back(LogMessage{

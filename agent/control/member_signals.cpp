@@ -21,7 +21,7 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
     return;
   }
   if (stop_signal_ != 0) {
-    // Supervisors repeat SIGTERM, and terminals SIGHUP; a person at a keyboard is impatient.
+    // Supervisors repeat SIGTERM, and terminals SIGHUP; only a repeated signal from a keyboard is meant.
     const bool impatient = is_from_keyboard(signo) || is_from_keyboard(stop_signal_);
     if (round_active_ && impatient) {
       out.emplace_back(LogMessage{Severity::info, "second signal: killing the workers"});
@@ -38,7 +38,7 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
   cause.status = {ExitStatus::How::signaled, signo, false};
   if (link_ && state_ != State::leaving) {
     out.emplace_back(ToCoordinator{Leave{cause}});
-    // Should the coordinator have no last word for us, this node ends on its own.
+    // If the coordinator does not answer, this node ends by itself.
     last_word_by_ = now + job_.stop_timeout.of(signo) + leave_timeout;
   }
   if (round_active_) {
@@ -61,7 +61,7 @@ void Member::log_how_workers_end(int signo, MemberActions& out) const {
                                   (is_from_keyboard(signo) ? "a second signal" : "Ctrl-C") + " kills them)"});
 }
 
-// A planned end (Slurm, Kubernetes): workers may save what they have before the SIGTERM.
+// A planned end (Slurm, Kubernetes): workers may save their state before the SIGTERM.
 void Member::give_notice(TimePoint now, MemberActions& out) {
   notice_.begin(now + node_.preempt_notice);
   if (notice_.take_signal()) out.emplace_back(ForwardSignal{node_.preempt_signal});
@@ -72,7 +72,8 @@ void Member::give_notice(TimePoint now, MemberActions& out) {
                           to_words(node_.preempt_notice) + " (a second signal sends it at once)"});
 }
 
-// Another node will end. The signal may kill who does not expect it: only those get it who were promised one.
+// Another node will end. Only nodes with the option send the signal: it may kill workers that do not handle
+// it.
 void Member::on_preempt(const Preempt& preempt, MemberActions& out) {
   const bool run = state_ == State::working && round_active_ && stop_signal_ == 0;
   if (!run || preempt.round != round_ || node_.preempt_signal == 0 || !notice_.take_signal()) return;
@@ -93,10 +94,10 @@ void Member::on_stuck(const Failure& failure, MemberActions& out) {
   out.emplace_back(LogMessage{Severity::warning, describe(failure)});
   round_active_ = false;
   if (link_ && state_ != State::leaving) out.emplace_back(ToCoordinator{Leave{failure}});
-  // What cannot be killed cannot be waited for either: this node ends, and says so by its exit code.
+  // Nothing waits for a process that cannot be killed: this node ends, and its exit code shows that.
   Outcome outcome;
   outcome.failed = true;
-  // That the stop was asked for does not explain how it ended.
+  // A requested stop does not explain this end.
   const bool failed_before = outcome_ && outcome_->failed && outcome_->cause.kind != FailureKind::signal;
   outcome.cause = failed_before ? outcome_->cause : failure;
   outcome.exit_code = exit_code_of(outcome.cause);

@@ -1,7 +1,7 @@
-// Who has joined the job, who of them runs, and in which seats. Pure.
+// Which nodes have joined the job, which of them are active, and their sticky ranks. Pure.
 //
-// A node keeps its seat for as long as it stays; ranks follow the seats. So those who stay keep their order,
-// and a node that takes a dead one's place takes its ranks.
+// A node keeps its sticky rank for as long as it stays, and the ranks of the workers follow the sticky ranks.
+// So the nodes that stay keep their order, and a node that replaces a lost one takes its ranks.
 #pragma once
 
 #include <cstdint>
@@ -21,46 +21,46 @@ class Membership {
  public:
   struct Node {
     Join joined;
-    std::string address;  // where it comes from, without port; empty: this process
+    std::string address;  // without port; empty: this process
     std::uint64_t arrival = 0;
-    TimePoint came;        // when its Join was heard
-    TimePoint last_heard;  // when it last said something
-    std::int64_t own = 0;  // its clock, as it said last
-    TimePoint echoed{};    // when that was said which it last answered: it follows until a node timeout after
+    TimePoint came;        // when its Join came
+    TimePoint last_heard;  // when its last message came
+    std::int64_t own = 0;  // its clock, in its last message
+    TimePoint echoed{};  // when the message was sent that it last answered: it follows a node timeout longer
     int sticky_rank = -1;  // -1: none yet
     int index = -1;        // in the world's members; -1: not active
     bool active = false;   // in the current round
-    bool leaving = false;  // in no later one
+    bool leaving = false;  // it will be in no later round
     bool done = false;     // its workers of the current round have all returned 0
-    bool stopped = true;   // nothing of any round is left there
+    bool stopped = true;   // no process of any round is left there
 
-    // In the world, or the one that it wants; -1: any.
+    // In the world, or the requested one; -1: any.
     [[nodiscard]] int rank() const { return index >= 0 ? index : joined.node_rank; }
   };
 
   Node& add(MemberId member, Join join, std::string address, TimePoint now);
-  // What it was; none: it had not joined.
+  // The removed node; none: it had not joined.
   std::optional<Node> remove(MemberId member);
   Node* find(MemberId member);
 
-  // How many may be in the next round.
+  // The number of nodes that may be in the next round.
   [[nodiscard]] int ready() const;
-  // Of these: that stay where they are though nobody leads there.
+  // How many of these stay here though this coordinator does not lead.
   [[nodiscard]] int staying() const;
-  // All of these have answered what was said at `since` or later.
+  // All of these have answered a message that was sent at `since` or later.
   [[nodiscard]] bool all_have_answered(TimePoint since) const;
-  // Nothing runs that a new round would have to wait for.
+  // Nothing runs that a new round must wait for.
   [[nodiscard]] bool all_stopped() const;
   // Every node of the current round is done.
   [[nodiscard]] bool all_done() const;
   [[nodiscard]] bool any_done() const;
-  // Whose connection the node's process has, or another with the rank that it wants.
+  // The member of this agent, or with this requested node rank.
   [[nodiscard]] std::optional<MemberId> of_agent(AgentId agent) const;
   [[nodiscard]] std::optional<MemberId> of_rank(int node_rank) const;
 
-  // Makes at most `most` nodes active and fills world.members, world.nodes and world.world_size: first those
-  // that have a seat, then those that want a certain rank, then the others in the order of their arrival. The
-  // workers of each role are counted in the order of their ranks.
+  // Makes at most `most` nodes active and fills world.members, world.nodes and world.world_size: first the
+  // nodes with a sticky rank, then those that requested a rank, then the others in the order of their
+  // arrival. The workers of each role are counted in the order of their ranks.
   void choose(int most, World& world);
 
   [[nodiscard]] const std::map<MemberId, Node>& nodes() const { return nodes_; }

@@ -66,7 +66,7 @@ Result<std::optional<Message>> FrameReader::next() {
   if (greeting_left_) {
     const std::size_t have = std::min(buffer_.size(), greeting.size());
     if (std::string_view(buffer_).substr(0, have) != greeting.substr(0, have)) {
-      const std::size_t version = greeting.size() - 1;  // where it stands; also the length before it
+      const std::size_t version = greeting.size() - 1;  // its position, and the length before it
       const bool other_version =
           have == greeting.size() && buffer_.compare(0, version, greeting, 0, version) == 0;
       return Error{ErrorKind::refused, "not a dlaunch agent of this version", "",

@@ -1,5 +1,5 @@
 // Names several kinds of a variant in one lambda of std::visit: `[](const OneOf<Done, Stopped> auto&) {...}`.
-// A kind that no lambda names still does not compile.
+// A kind that no lambda names is still an error of the compiler.
 #pragma once
 
 #include <concepts>

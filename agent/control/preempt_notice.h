@@ -17,7 +17,7 @@ class PreemptNotice {
   }
   // This node was asked to end, and its workers may end first.
   [[nodiscard]] bool is_pending() const { return pending_; }
-  // None: no SIGTERM follows by itself.
+  // None: no SIGTERM is pending.
   [[nodiscard]] std::optional<TimePoint> until() const { return until_; }
   // True once, when SIGTERM is due.
   bool take_end(TimePoint now) {

@@ -25,7 +25,7 @@ class ProgressReports {
   [[nodiscard]] std::optional<TimePoint> look_at() const { return look_at_; }
   // A look is due; true: in full. None: no look is due.
   std::optional<bool> take_look(TimePoint now);
-  // The round is being stopped. True once a round: a last look is wanted, in full.
+  // The round is being stopped. True once a round: take a last full look.
   bool take_last_look();
 
   // What to report after a look; none: nothing.

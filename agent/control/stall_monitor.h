@@ -1,11 +1,11 @@
-// For how long nothing has moved among this node's workers, by looks at their pages, and whether one of them
-// asks for a message meanwhile. Pure.
+// For how long none of this node's workers has moved, by looks at their pages, and whether one of them polls
+// for a message meanwhile. Pure.
 //
-// One that asks now and then whether its message has come may do so between two steps of its work. So asking
-// is waiting only where it goes on, without a long pause, for as long as nothing may move.
+// A worker that polls now and then may do so between two steps of its work. So polling counts as waiting only
+// if it goes on without a long pause for the whole limit.
 //
-// Only looks that came in time count: where the agent itself stood still (a suspended job, a machine that
-// slept), its workers may have stood still with it, and the count begins anew.
+// Only looks in time count: if the agent itself did not run (a suspended job, a machine that slept), its
+// workers may not have run either, and the count begins again.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ namespace dlaunch::agent {
 
 class StallMonitor {
  public:
-  // `limit`: the job's --hang-timeout. Zero: no looks are wanted.
+  // `limit`: the job's --hang-timeout. Zero: no looks are needed.
   explicit StallMonitor(Duration limit) : limit_(limit) {}
 
   [[nodiscard]] bool is_on() const { return limit_ > Duration(0); }
-  // From one look to the next.
+  // The time between two looks.
   [[nodiscard]] Duration period() const;
-  // From this on the coordinator is told, with each look.
+  // After this quiet time each look is reported to the coordinator.
   [[nodiscard]] Duration report_after() const { return limit_ / 4; }
 
   // A round begins.
   void begin(TimePoint now);
-  // A look, and what it saw of all workers together. Returns the quiet time.
+  // A look, with the sum over all workers. Returns the quiet time.
   Duration observe(TimePoint now, const Activity& activity);
-  // By that look a worker had asked for the whole limit.
+  // At that look a worker had polled for the whole limit.
   [[nodiscard]] bool saw_long_polling() const;
 
  private:
@@ -41,7 +41,7 @@ class StallMonitor {
   TimePoint looked_;
   TimePoint quiet_since_;
   Activity last_;
-  // Of asks without a long pause between them: the first, and the latest. None: there was none.
+  // Polls without a long pause between them: the first, and the latest. None: there was none.
   std::optional<TimePoint> asking_since_;
   TimePoint asked_;
 };

@@ -1,4 +1,4 @@
-// A wait with a deadline, of which the user is informed now and then. Pure.
+// A wait with a deadline that is reported to the user now and then. Pure.
 #pragma once
 
 #include "store/base/time.h"

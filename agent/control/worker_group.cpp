@@ -54,12 +54,13 @@ void WorkerGroup::on_spawn_failed(TimePoint now, const WorkerSpawnFailed& e, Gro
 }
 
 void WorkerGroup::on_leftovers(TimePoint now, const LeftoversRemain& e, GroupActions& out) {
-  // Between two starts the keeper may see no worker. It reports what is left again after each start.
+  // Between two starts the keeper may see no worker. It reports leftovers again after each start.
   if (!all_ended()) return;
   leftover_ = e.example;
   // A descendant in a session of its own is out of reach of its worker's process group while that worker
   // lives.
-  const bool others = std::exchange(leftovers_, e.count) != e.count;  // the same ones have it already
+  const bool others =
+      std::exchange(leftovers_, e.count) != e.count;  // the same processes have the signal already
   if (state_ == State::stopping && others) out.emplace_back(SignalAll{SIGTERM});
   if (state_ != State::running) return;
   state_ = State::leftovers;
@@ -178,7 +179,7 @@ void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& 
   end_round(out);
 }
 
-// The first failure, or another while the end of the accused is awaited.
+// The first failure, or another while the end of the blamed rank is awaited.
 void WorkerGroup::stop_after(TimePoint now, const Failure& failure, GroupActions& out) {
   const int blamed_rank = awaited_.value_or(failure.blamed_rank);
   if (!failure.blames_peer || !may_still_run(blamed_rank)) return stop_because(now, failure, out);
@@ -188,7 +189,7 @@ void WorkerGroup::stop_after(TimePoint now, const Failure& failure, GroupActions
   out.emplace_back(ArmStopDeadline{now + blamed_rank_grace});
 }
 
-// Said at once, since the end may take as long as the workers are given.
+// It is logged at once, since the end may take as long as the stop timeout.
 void WorkerGroup::stop_because(TimePoint now, const Failure& failure, GroupActions& out) {
   const auto others = std::count_if(workers_.begin(), workers_.end(),
                                     [](const Worker& w) { return w.state != Worker::State::ended; });
@@ -218,7 +219,7 @@ std::string WorkerGroup::processes_ignoring_signal() const {
   return names.size() > shown ? text + " and " + std::to_string(names.size() - shown) + " more" : text;
 }
 
-// Here. One that is not known may be any of those that run.
+// On this node. If the rank is unknown, any running worker may be meant.
 bool WorkerGroup::may_still_run(int blamed_rank) const {
   if (blamed_rank < 0) return !all_ended();
   const WorldMember* self = world_.member(node_.agent);
@@ -227,7 +228,7 @@ bool WorkerGroup::may_still_run(int blamed_rank) const {
   return workers_.at(static_cast<std::size_t>(local_rank)).state != Worker::State::ended;
 }
 
-// It may have been about to fail, when others did because of it; or it returned 0 while these needed it.
+// The worker may have been about to fail when it made others fail, or returned 0 while they needed it.
 void WorkerGroup::suspect(const WorkerExited& e, TimePoint now, GroupActions& out) const {
   const bool has_left = e.exit.exit_record.in_exception || e.exit.status.success();
   std::string error = has_left ? last_line_in(e.exit.tail) : own_error_in(e.exit.tail_at_signal);
@@ -244,7 +245,7 @@ void WorkerGroup::suspect(const WorkerExited& e, TimePoint now, GroupActions& ou
 void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {
   const bool first = !failed_first_ || when < *failed_first_;
   if (first) failed_first_ = when;
-  // What cannot be the cause travels without its long texts: hundreds of workers may fall at once.
+  // A failure that cannot be the cause is sent without its long texts: hundreds of workers may fail at once.
   const bool late = when - *failed_first_ > one_moment && failure.status.how == ExitStatus::How::exited;
   const bool may_be_cause = first || (!failure.blames_peer && !late);
   out.emplace_back(RoundFailed{may_be_cause ? std::move(failure) : brief(std::move(failure)), when});
@@ -260,7 +261,7 @@ void WorkerGroup::begin_stopping(TimePoint now, int signo, GroupActions& out) {
 
 void WorkerGroup::stop_what_runs(TimePoint now, int signo, GroupActions& out) {
   stop_signal_ = grace_.sent_for(signo);
-  out.emplace_back(SignalAll{stop_signal_});  // SIGKILL, too: what workers have said until then is kept
+  out.emplace_back(SignalAll{stop_signal_});  // SIGKILL, too: the output until then is kept
   if (stop_signal_ == SIGKILL) {
     begin_killing(now, out);
   } else {

@@ -5,12 +5,12 @@
 //                      v
 //                   stopping --TERM, wait; KILL after the grace time, or at once--> stopped (-> idle)
 //
-// (*) If the first that failed says that another worker's end was the reason, and that one may still run,
-// then it has blamed_rank_grace (agent/model/root_cause.h) to end by itself: SIGTERM at once would end it
-// before it has said why (a C++ program whose exception destroys the process group before main prints it).
+// (*) If the first failed worker blames another worker, and that one may still run, the blamed worker has
+// blamed_rank_grace (agent/model/root_cause.h) to end by itself: SIGTERM at once could end it before it
+// prints the reason (a C++ program whose exception destroys the process group before main prints it).
 //
 // It does no I/O, owns no thread and reads no clock. Every event is answered in one place, step(). A worker
-// has ended when it was reaped; the round has ended when, besides, none of the workers' descendants is left.
+// has ended when it was reaped; the round has ended when also no descendant of a worker is left.
 #pragma once
 
 #include <cstdint>
@@ -43,21 +43,21 @@ struct WorkerExited {
   std::int64_t pid = 0;
   WorkerExit exit;
 };
-// All workers have ended, `count` children of theirs have not.
+// All workers have ended, but `count` of their children have not.
 struct LeftoversRemain {
   int count = 0;
   std::string example;  // "4711 (python3)"
 };
 // Neither a worker nor any descendant of one is alive.
 struct AllGone {};
-// All workers have ended, and what they left, because their keeper was killed.
+// All workers and their descendants have ended, because their keeper was killed.
 struct WorkersLost {
   std::string keeper;  // "the keeper process 5"
 };
 struct StopWorkers {
   int signo = 0;
 };
-// Do not wait for the grace time.
+// Kill without waiting for the grace time.
 struct KillNow {};
 struct StopDeadline {};
 
@@ -70,7 +70,7 @@ struct SpawnWorker {
   int local_rank = 0;
   bool operator==(const SpawnWorker&) const = default;
 };
-// To each worker's process group, and to what dead workers have left.
+// To each worker's process group, and to what ended workers have left.
 struct SignalAll {
   int signo = 0;
   bool operator==(const SignalAll&) const = default;
@@ -87,7 +87,7 @@ struct DisarmStopDeadline {
   bool operator==(const DisarmStopDeadline&) const = default;
 };
 // For the Member: a failure of this node's round. With the first, stopping has begun; more may follow until
-// the round has stopped. A worker that only obeyed the stop has not failed, but may be told as a suspect
+// the round has stopped. A worker that only obeyed the stop has not failed, but may be reported as a suspect
 // (is_suspect()).
 struct RoundFailed {
   Failure failure;
@@ -103,8 +103,7 @@ struct RoundStopped {
   bool all_returned_0 = false;
   bool operator==(const RoundStopped&) const = default;
 };
-// Something survived SIGKILL for longer than `unkillable_after`. What it is has still to be put in front of
-// why.
+// A process survived SIGKILL for longer than `unkillable_after`. The receiver puts its name in front of why.
 struct RoundStuck {
   Failure failure;
   bool operator==(const RoundStuck&) const = default;
@@ -121,7 +120,7 @@ class WorkerGroup {
     enum class State { starting, alive, ended };
     State state = State::starting;
     std::int64_t pid = 0;
-    std::string how_ended{};  // "returned 0", "was stopped by dlaunch"; empty: it has not
+    std::string how_ended{};  // "returned 0", "was stopped by dlaunch"; empty: it has not ended
   };
 
   static constexpr Duration unkillable_after = std::chrono::seconds(20);
@@ -167,13 +166,13 @@ class WorkerGroup {
   std::vector<Worker> workers_;
   bool all_succeeded_ = false;   // so far in this round
   bool stop_requested_ = false;  // in this round
-  int stop_signal_ = 0;          // what was sent to stop what runs
-  TimePoint stopping_since_;     // where stop_requested_
+  int stop_signal_ = 0;          // the signal that was sent
+  TimePoint stopping_since_;     // if stop_requested_
   std::optional<TimePoint> failed_first_;
-  std::optional<int> awaited_;  // this rank's end, before the others are stopped; -1: any worker's
-  Failure blaming_failure_;     // because of which it is awaited, in brief
-  std::string leftover_;        // an example of what remains
-  int leftovers_ = 0;           // how many there were last
+  std::optional<int> awaited_;  // its end is awaited before the others are stopped; -1: any rank's
+  Failure blaming_failure_;     // the failure that blames it, in brief
+  std::string leftover_;        // an example of a process that remains
+  int leftovers_ = 0;           // how many remained at the last report
 };
 
 }  // namespace dlaunch::agent

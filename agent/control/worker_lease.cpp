@@ -13,7 +13,7 @@ WorkerLease::WorkerLease(Duration node_timeout, TimePoint now)
 bool WorkerLease::take(TimePoint now, const Grant& grant, bool workers_run) {
   const TimePoint from{Duration(grant.echo)};
   if (!exists() || from > now) return false;
-  // What runs beyond the fence is of a world that is over; this grant is for the next one.
+  // Workers that run after the fence belong to a world that is over; this grant is for the next one.
   if (workers_run && fence_at_) return false;
   granted_until_ = from + std::clamp(grant.lease, Duration(0), node_timeout_);
   return true;

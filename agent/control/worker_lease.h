@@ -1,4 +1,4 @@
-// Until when this node's workers may run, and when those of the other nodes are gone, as a member knows it
+// A member's knowledge of when its workers must end, and when those of other nodes are gone
 // (agent/control/lease.h). Pure.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace dlaunch::agent {
 
 class WorkerLease {
  public:
-  // Another agent may have been on this node until now, and may have followed a leader.
+  // Until now another agent may have been on this node, and may have followed a leader.
   WorkerLease(Duration node_timeout, TimePoint now);
 
   // Without --node-timeout there is no lease.
@@ -26,16 +26,16 @@ class WorkerLease {
   [[nodiscard]] TimePoint last_moment() const { return rules_.last_moment(granted_until_, Duration(0)); }
   // A round begins: the fence was for the workers of an earlier one.
   void begin_round();
-  // At each event while workers run: the agent may have come too late.
+  // At each event while workers run: this process may not have run in time.
   void look(TimePoint now) { over_ = over_ || (exists() && now >= last_moment()); }
   // The workers of this round were killed because the agent did not run.
   [[nodiscard]] bool is_over() const { return over_; }
 
   // --- without a leader ---
 
-  // `silent`: its connection was not closed, and it was heard last at `heard`.
+  // `silent`: its connection was not closed, and its last message came at `heard`.
   void on_leader_lost(TimePoint now, bool silent, TimePoint heard, bool workers_run);
-  // The leader is still there, but leads no more.
+  // The connection remains, but the coordinator has lost its leadership.
   void on_leader_stepped_down(TimePoint now);
   // The leader waits until the workers here are gone.
   void clear_fence() { fence_at_.reset(); }

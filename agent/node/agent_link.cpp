@@ -132,7 +132,7 @@ void MemberLink::on_received(ConnId, ByteSpan bytes) {
 
 void MemberLink::on_closed(ConnId, const ConnectionEnd& closed) { end({peer_.id, loss_of(closed)}, {}); }
 
-// An error says why the member is refused.
+// An error is the reason to refuse the member.
 Result<void> MemberLink::take(Message message, Events& events) {
   if (handshake_.is_done()) {
     if (std::holds_alternative<Hello>(message)) {

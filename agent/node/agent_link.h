@@ -1,8 +1,8 @@
 // The two ends of a connection between agents: bytes become events of the state machines here, after both
 // ends have proved that they know the job's secret, if it has one.
 //
-// All objects belong to the loop's thread. What one call of the network brings is delivered together, at the
-// end of the call.
+// All objects belong to the loop's thread. The events of one call of the network are delivered together, at
+// the end of the call.
 #pragma once
 
 #include <functional>
@@ -59,7 +59,7 @@ class MemberLink final : public ConnectionHandler {
     Reporter& reporter;
     // The agent at this address has proved the secret; none if the job has no secret.
     std::function<void(const std::string& host)> on_proved;
-    // `over`: the connection is of no more use, and the receiver destroys this object.
+    // `over`: the connection has ended, and the receiver destroys this object.
     std::function<void(std::vector<CoordinatorEvent> events, bool over)> deliver;
   };
   struct Peer {
@@ -93,7 +93,7 @@ class MemberLink final : public ConnectionHandler {
   Peer peer_;
   CoordinatorHandshake handshake_;
   FrameReader reader_ = FrameReader::from_member();
-  bool spoken_ = false;  // a whole message came
+  bool spoken_ = false;  // a whole message has come
 };
 
 }  // namespace dlaunch::agent

@@ -1,5 +1,5 @@
-// Asks the coordinator at an endpoint over a connection of its own whether it leads the job. The asking node
-// stays a member of the coordinator to which it has its connection, if any.
+// Asks the coordinator at an endpoint over a separate connection whether it leads the job. The node stays a
+// member of the coordinator to which it is connected, if any.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace dlaunch::agent {
 
-// One question. Belongs to the loop's thread.
+// One probe. Belongs to the loop's thread.
 class EndpointProbe final : public ConnectionHandler {
  public:
   // `answered` is called once, unless this object is destroyed before; it may destroy it.

@@ -33,7 +33,7 @@ std::string describe_state(Member::State member, WorkerGroup::State group, bool 
   }
   switch (group) {
     case WorkerGroup::State::idle:
-      return done ? "done" : "waiting";  // here, while others run; between two rounds
+      return done ? "done" : "waiting";  // while other nodes run; between two rounds
     case WorkerGroup::State::running:
     case WorkerGroup::State::leftovers:
       return "running";

@@ -13,10 +13,10 @@ namespace {
 
 // One attempt to connect; the Member decides about the next.
 constexpr Duration connect_attempt = std::chrono::seconds(10);
-// Where there are several endpoints, one that does not answer is not waited for so long.
+// With several endpoints, the wait for one that does not answer is shorter.
 constexpr Duration short_attempt = std::chrono::seconds(2);
-// Connections that may be held by whoever has not said anything yet.
-constexpr std::size_t max_strangers = 1024;
+// Connections that have not sent a message yet; more are dropped.
+constexpr std::size_t max_unproven = 1024;
 
 std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
@@ -94,7 +94,7 @@ std::optional<JobEnding> Runner::job_ending() const {
   return coordinator_ ? coordinator_->ending() : std::nullopt;
 }
 
-// --- what the world reports ---
+// --- events from outside ---
 
 void Runner::on_started(ProcKey key, std::int64_t pid) {
   if (key.round != group_.round()) return;
@@ -165,7 +165,7 @@ void Runner::on_timer(TimerId timer) {
 
 ConnectionHandler& Runner::on_agent_connection(ConnId conn, const Address& peer) {
   const MemberId id = next_member_++;
-  const bool are_many = member_links_.size() >= max_strangers + static_cast<std::size_t>(config_.job.nnodes);
+  const bool are_many = member_links_.size() >= max_unproven + static_cast<std::size_t>(config_.job.nnodes);
   if (are_many && end_unauthenticated(TimePoint::max())) {
     dependencies_.reporter.report(
         {Severity::warning, "too many agent connections: dropping a silent one for " + to_string(peer)});
@@ -236,7 +236,7 @@ void Runner::step_member(TimePoint now, const MemberEvent& event) {
     post(CoordinatorEvent{FollowsAnother{follows_another}});
 }
 
-// --- carrying out ---
+// --- actions ---
 
 void Runner::act(const GroupAction& action) {
   std::visit(Overloaded{

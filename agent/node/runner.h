@@ -1,5 +1,5 @@
-// The only class that knows both sides: it takes events from the outside world, steps the machines, and
-// carries out what they decide. It decides nothing itself.
+// The only class that knows both the state machines and the outside: it takes events from outside, steps the
+// machines, and carries out their actions. It decides nothing itself.
 //
 // Everything outside comes in through interfaces, so the simulator runs the same class. One thread: the
 // loop's.
@@ -44,18 +44,17 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     InheritedEnvironment inherited;
     // The endpoint that this node serves: where its coordinator is, and the store. None: others do.
     std::optional<std::size_t> serves;
-    // What the coordinator does for the workers of a new round: an empty store, that nobody reaches from the
-    // addresses.
+    // Opens an empty store for the workers of a new round. It rejects connections from `blocked_hosts`.
     std::function<void(std::uint32_t round, std::set<std::string> blocked_hosts)> open_store;
     std::function<void()> on_ended;
-    std::function<void(const Event&)> on_event{};  // for whoever keeps them
-    WorkerRecords* records = nullptr;           // what workers tell of themselves, not owned; none: nothing
-    std::string secret{};                       // of the job; empty: none
-    std::function<std::string()> draw_nonce{};  // nonce_size bytes; only where there is a secret
-    // A node at this address has proved the secret. Said of each again after open_store.
+    std::function<void(const Event&)> on_event{};  // for the event log
+    WorkerRecords* records = nullptr;              // the workers' pages, not owned; none: without them
+    std::string secret{};                          // of the job; empty: none
+    std::function<std::string()> draw_nonce{};     // nonce_size bytes; only where there is a secret
+    // A node at this address has proved the secret. Called again for each after open_store.
     std::function<void(const std::string& host)> on_proved{};
-    // Where an election decides: who leads, where that is known, and whether it is this agent; and where this
-    // one is reached.
+    // If the agents elect their leader: its address, if it is known, and whether it is this agent. `own` is
+    // this agent's address.
     struct Leader {
       Address address;
       bool here = false;
@@ -74,17 +73,17 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   // This node's first step, and its coordinator's.
   void begin();
   void on_signal(int signo);
-  // What the election says of this agent, as LeadsUntil. `left_behind`: the text of a JobEnding, if any; an
-  // agent of that job ends as it did, and does not lead.
+  // The election's result for this agent, as LeadsUntil. `left_behind`: the text of a JobEnding, if any; an
+  // agent of that job ends with its outcome, and does not lead.
   void on_election(std::optional<TimePoint> leads_until, const std::optional<std::string>& left_behind = {});
-  // What a leader that has ended the job leaves behind.
+  // How this agent, as the leader, has ended the job; none: it has not.
   [[nodiscard]] std::optional<JobEnding> job_ending() const;
 
   // Set once everything on this node has ended.
   [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
-  // The last one; empty (no members) where the job did not begin.
+  // The last one; without members if the job did not begin.
   [[nodiscard]] const World& world() const { return current_; }
-  // How this node's part stands now.
+  // The state of this node's part.
   [[nodiscard]] JobStatus status() const;
   [[nodiscard]] const Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
 
@@ -135,10 +134,10 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   TimePoint began_;
   TimePoint round_began_;
   bool round_done_ = false;  // all its workers here have returned 0
-  // Where they stood when the first of them failed: before any of them was stopped because of that.
+  // Their progress when the first of them failed, before any was stopped because of that.
   std::optional<std::vector<GroupProgress>> at_failure_;
 
-  // What came by the member's connection of this number.
+  // An event of the member's connection with this number.
   struct Heard {
     std::uint64_t link = 0;
     MemberEvent event;
@@ -150,9 +149,9 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   TimerId coordinator_timer_;
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<EndpointProbe> probe_;
-  std::uint64_t link_number_ = 0;  // of the current connection; what earlier ones still bring is dropped
+  std::uint64_t link_number_ = 0;  // of the current connection; events of earlier ones are dropped
   bool link_is_local_ = false;     // to the coordinator in this process
-  bool follows_another_ = false;   // as it was said last
+  bool follows_another_ = false;   // as last reported to the coordinator
   std::map<MemberId, std::unique_ptr<MemberLink>> member_links_;
   MemberId next_member_ = 1;
   bool job_was_over_ = false;  // when this agent was elected: it does not lead
