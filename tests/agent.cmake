@@ -3,6 +3,7 @@ dlaunch_test(NAME agent_test
     agent/control/absent_nodes_test.cpp
     agent/control/admission_test.cpp
     agent/control/cause_test.cpp
+    agent/control/coordinator_contact_test.cpp
     agent/control/coordinator_test.cpp
     agent/control/earlier_worlds_test.cpp
     agent/control/endpoint_search_test.cpp

@@ -14,6 +14,7 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
       node_(std::move(node)),
       build_(std::move(build)),
       waiting_(now, job_.join_timeout),
+      contact_(job_.node_timeout, job_.heartbeat_interval()),
       lease_(job_.node_timeout, now),
       search_(job_.endpoints.size(), now),
       reports_(job_.hang_timeout) {}
@@ -50,7 +51,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
                         [&](const JobAlreadyEnded& over) { on_job_already_ended(over.ending, out); }},
              event);
   // A node that must stop does not search for another coordinator.
-  if (stop_signal_ != 0 && !link_ && state_ != State::leaving && state_ != State::ended) end_by_signal(out);
+  if (stop_signal_ != 0 && !contact_.is_up() && state_ != State::leaving && state_ != State::ended)
+    end_by_signal(out);
   rearm(now, out);
   return out;
 }
@@ -58,8 +60,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
 // --- messages of the coordinator ---
 
 void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
-  if (is_given_up(now)) return give_up(now, out);
-  last_heard_ = now;
+  if (contact_.has_given_up(now)) return give_up(now, out);
+  contact_.on_message(now);
   std::visit(
       Overloaded{
           [&](const Refused& refused) { on_refused(now, refused, out); },
@@ -68,7 +70,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
           [&](const StopRound& stop) { on_stop_round(stop, out); },
           [&](const End& end) { end_with(end.outcome, out); },
           [&](const Heartbeat& heartbeat) {
-            stamp_ = heartbeat.stamp;
+            contact_.set_stamp(heartbeat.stamp);
             take_grant(now, heartbeat.grant, out);
           },
           [&](const Notice& notice) {
@@ -112,7 +114,7 @@ void Member::on_new_world(TimePoint now, const NewWorld& announced, MemberAction
   if (announced.world.member(node_.agent) != nullptr && !lease_.is_granted(now))
     return give_up(now, out);  // the message is old: the others may have gone on without this node
   joined_once_ = true;
-  has_leader_ = true;
+  contact_.set_leads(true);
   last_notice_.clear();
   world_ = announced.world;
   fencing_ = std::max(fencing_, world_.fencing);
@@ -141,16 +143,8 @@ void Member::on_stop_round(const StopRound& stop, MemberActions& out) {
 
 void Member::on_timer(TimePoint now, MemberActions& out) {
   armed_.reset();
-  // If this process did not run, the messages that the coordinator sent meanwhile are still to be read.
-  const bool overslept = heartbeat_at_ && now - *heartbeat_at_ > job_.heartbeat_interval();
-  if (is_given_up(now) || (link_ && heartbeat_at_ && !overslept && now >= last_heard_ + job_.node_timeout)) {
-    give_up(now, out);
-    return;
-  }
-  if (link_ && heartbeat_at_ && now >= *heartbeat_at_) {
-    heartbeat_at_ = now + job_.heartbeat_interval();
-    out.emplace_back(ToCoordinator{Heartbeat{stamp_, stamp_of(now), {}}});
-  }
+  if (contact_.is_lost(now)) return give_up(now, out);
+  if (contact_.take_heartbeat(now)) out.emplace_back(ToCoordinator{contact_.heartbeat(now)});
   if (health_.take_kill(now)) out.emplace_back(KillHealthCheck{});
   enforce_fencing(now, out);
   if (const auto in_full = reports_.take_look(now)) out.emplace_back(LookAtWorkers{*in_full});
@@ -165,7 +159,7 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
   if (state_ == State::connecting && search_.dial_at() && now >= *search_.dial_at()) {
     search_.begin(now);
     dial(search_.next(), out);
-  } else if (state_ == State::joined && search_.is_parked() && !has_leader_ &&
+  } else if (state_ == State::joined && search_.is_parked() && !contact_.leads() &&
              now >= search_.parked_until()) {
     out.emplace_back(Disconnect{});
     on_link_down(now, {LossKind::released, no_leader}, out);
@@ -178,14 +172,9 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
   }
 }
 
-// The coordinator has given up this node by now: a message that it sent before is out of date.
-bool Member::is_given_up(TimePoint now) const {
-  return link_ && heartbeat_at_ && now >= last_heard_ + job_.node_timeout + job_.heartbeat_interval();
-}
-
 void Member::give_up(TimePoint now, MemberActions& out) {
   out.emplace_back(Disconnect{});
-  on_link_down(now, {LossKind::silent, "no sign of life for " + to_words(now - last_heard_)}, out);
+  on_link_down(now, {LossKind::silent, "no sign of life for " + to_words(now - contact_.last_heard())}, out);
 }
 
 void Member::take_grant(TimePoint now, const Grant& grant, MemberActions& out) {
@@ -200,14 +189,14 @@ void Member::rearm(TimePoint now, MemberActions& out) {
   if (state_ == State::ended) return;
   std::optional<TimePoint> next;
   const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
-  if (link_ && heartbeat_at_) wake(std::min(*heartbeat_at_, last_heard_ + job_.node_timeout));
   if (!round_active_) reports_.end_round();
-  for (const auto& at : {health_.kill_at(), lease_.fence_at(), reports_.look_at(), notice_.until()}) {
+  for (const auto& at :
+       {contact_.wake_at(), health_.kill_at(), lease_.fence_at(), reports_.look_at(), notice_.until()}) {
     if (at) wake(*at);
   }
   if (last_word_by_ && *last_word_by_ > now) wake(*last_word_by_);
   if (state_ == State::connecting && search_.dial_at()) wake(*search_.dial_at());
-  if (state_ == State::joined && search_.is_parked() && !has_leader_) wake(search_.parked_until());
+  if (state_ == State::joined && search_.is_parked() && !contact_.leads()) wake(search_.parked_until());
   if (may_probe()) wake(search_.probe_at());
   if (may_be_forgotten()) wake(waiting_.deadline() + leave_timeout);
   if (!next || next == armed_) return;
@@ -250,7 +239,7 @@ void Member::fail_with(Failure cause, MemberActions& out) {
   outcome.failed = true;
   outcome.exit_code = exit_code_of(cause);
   outcome.cause = std::move(cause);
-  if (link_) out.emplace_back(ToCoordinator{Leave{outcome.cause}});
+  if (contact_.is_up()) out.emplace_back(ToCoordinator{Leave{outcome.cause}});
   end_with(outcome, out);
 }
 
@@ -261,7 +250,7 @@ void Member::end_if_over(MemberActions& out) {
   if (node_.preempt_ok && all_returned_0_ && cause.kind == FailureKind::signal &&
       cause.status.number == SIGTERM)
     outcome_->exit_code = 0;
-  if (link_) out.emplace_back(ToCoordinator{Stopped{round_}});
+  if (contact_.is_up()) out.emplace_back(ToCoordinator{Stopped{round_}});
   out.emplace_back(MemberEnded{*outcome_});
 }
 

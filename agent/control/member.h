@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/control/coordinator_contact.h"
 #include "agent/control/endpoint_search.h"
 #include "agent/control/health_gate.h"
 #include "agent/control/job_ending.h"
@@ -143,7 +144,7 @@ class Member {
 
   [[nodiscard]] State state() const { return state_; }
   // It is connected to a coordinator that leads.
-  [[nodiscard]] bool has_leader() const { return has_leader_; }
+  [[nodiscard]] bool has_leader() const { return contact_.leads(); }
   // This node was in a world of the job with this ending.
   [[nodiscard]] bool was_in(const JobEnding& job) const {
     return joined_once_ && job.fencing >= world_.fencing;
@@ -186,7 +187,6 @@ class Member {
   void on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out);
   void end_by_signal(MemberActions& out);
   void enforce_fencing(TimePoint now, MemberActions& out);
-  [[nodiscard]] bool is_given_up(TimePoint now) const;
   void give_up(TimePoint now, MemberActions& out);
   void take_grant(TimePoint now, const Grant& grant, MemberActions& out);
   void renew_lease(MemberActions& out);
@@ -197,7 +197,7 @@ class Member {
   void on_endpoint_probed(TimePoint now, const EndpointProbed& answer, MemberActions& out);
   // It waits at an endpoint that does not lead, and another endpoint may lead.
   [[nodiscard]] bool may_probe() const {
-    return state_ == State::joined && search_.is_parked() && !has_leader_ && !job_.elected &&
+    return state_ == State::joined && search_.is_parked() && !contact_.leads() && !job_.elected &&
            search_.endpoints() > 1;
   }
   void restart_search(TimePoint now, const Loss& loss, MemberActions& out);
@@ -222,6 +222,7 @@ class Member {
   std::string build_;
   State state_ = State::connecting;
   Waiting waiting_;  // for a coordinator that starts the job
+  CoordinatorContact contact_;
   WorkerLease lease_;
   EndpointSearch search_;
   HealthGate health_;
@@ -229,12 +230,6 @@ class Member {
   ProgressReports reports_;
   std::optional<TimePoint> armed_;
   SuspensionDetector suspension_;
-
-  bool link_ = false;
-  bool has_leader_ = false;  // the link is to a coordinator that leads
-  TimePoint last_heard_;     // last message of the coordinator
-  std::int64_t stamp_ = 0;   // the coordinator's clock, in its last message
-  std::optional<TimePoint> heartbeat_at_;
 
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   bool joined_once_ = false;   // a world

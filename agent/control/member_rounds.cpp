@@ -51,7 +51,8 @@ void Member::on_round_stopped(TimePoint now, const RoundStopped& stopped, Member
 
 void Member::on_round_over(const Message& said, MemberActions& out) {
   round_active_ = false;
-  if (link_ && (state_ == State::working || state_ == State::joined)) out.emplace_back(ToCoordinator{said});
+  if (contact_.is_up() && (state_ == State::working || state_ == State::joined))
+    out.emplace_back(ToCoordinator{said});
   end_if_over(out);
 }
 

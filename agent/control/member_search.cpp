@@ -14,13 +14,10 @@ void Member::dial(std::size_t endpoint, MemberActions& out) {
 
 void Member::on_link_up(TimePoint now, MemberActions& out) {
   if (state_ != State::connecting) return;
-  link_ = true;
-  has_leader_ = false;
+  contact_.begin(now);
   // There is no other leader to search for; its agent may not know yet that it was elected.
   if (job_.elected) search_.park_here(now);
   state_ = State::joined;
-  last_heard_ = now;
-  if (job_.node_timeout > Duration(0)) heartbeat_at_ = now + job_.heartbeat_interval();
   out.emplace_back(ToCoordinator{join(now)});
 }
 
@@ -56,18 +53,18 @@ Join Member::join(TimePoint now) const {
 
 void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out) {
   if (state_ == State::leaving) return;
-  stamp_ = welcome.stamp;
+  contact_.set_stamp(welcome.stamp);
   if (welcome.leads) {
     fencing_ = std::max(fencing_, welcome.fencing);  // before the answer, which confirms it
-    if (job_.may_move()) out.emplace_back(ToCoordinator{Heartbeat{stamp_, stamp_of(now), {}}});
-    has_leader_ = true;
+    if (job_.may_move()) out.emplace_back(ToCoordinator{contact_.heartbeat(now)});
+    contact_.set_leads(true);
     if (!welcome.elsewhere) lease_.clear_fence();  // the leader waits until our workers are gone
     take_grant(now, welcome.grant, out);
     search_.end();
     return;
   }
-  if (has_leader_) {  // it has lost its leadership
-    has_leader_ = false;
+  if (contact_.leads()) {  // it has lost its leadership
+    contact_.set_leads(false);
     waiting_.renew(now, job_.join_timeout);
     lease_.on_leader_stepped_down(now);
     state_ = State::joined;
@@ -79,17 +76,14 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   last_refusal_ = no_leader;
   report_waiting(now, last_refusal_, out);
   out.emplace_back(Disconnect{});
-  link_ = false;
-  heartbeat_at_.reset();
+  contact_.end();
   try_next_endpoint(now, out);
 }
 
 void Member::on_link_down(TimePoint now, const Loss& loss, MemberActions& out) {
   const std::string& why = loss.why;
-  const bool followed = has_leader_ || state_ == State::working;
-  link_ = false;
-  has_leader_ = false;
-  heartbeat_at_.reset();
+  const bool followed = contact_.leads() || state_ == State::working;
+  contact_.end();
   if (state_ == State::leaving) {
     end_if_over(out);
   } else if (followed && may_find_another()) {
@@ -118,7 +112,7 @@ void Member::restart_search(TimePoint now, const Loss& loss, MemberActions& out)
                                                      loss.why +
                                                      (round_active_ ? "; stopping the workers" : "")});
   waiting_ = Waiting(now, job_.join_timeout);
-  lease_.on_leader_lost(now, loss.other_may_go_on(), last_heard_, round_active_);
+  lease_.on_leader_lost(now, loss.other_may_go_on(), contact_.last_heard(), round_active_);
   if (round_active_) stop_group(SIGTERM, out);
   search_.restart(now);
   try_next_endpoint(now, out);  // the lost one is the last to be tried again
@@ -181,8 +175,7 @@ void Member::on_endpoint_probed(TimePoint now, const EndpointProbed& answer, Mem
         "the coordinator at " + to_string(job_.endpoint(answer.endpoint)) + " leads the job: joining it"});
   }
   out.emplace_back(Disconnect{});
-  link_ = false;
-  heartbeat_at_.reset();
+  contact_.end();
   dial(answer.endpoint, out);
 }
 

@@ -36,7 +36,7 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
   stop_signal_ = signo;
   Failure cause = failure_here(FailureKind::signal, "");
   cause.status = {ExitStatus::How::signaled, signo, false};
-  if (link_ && state_ != State::leaving) {
+  if (contact_.is_up() && state_ != State::leaving) {
     out.emplace_back(ToCoordinator{Leave{cause}});
     // If the coordinator does not answer, this node ends by itself.
     last_word_by_ = now + job_.stop_timeout.of(signo) + leave_timeout;
@@ -45,7 +45,7 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
     log_how_workers_end(signo, out);
     stop_group(signo, out);
   }
-  if (!link_) fail_with(cause, out);
+  if (!contact_.is_up()) fail_with(cause, out);
 }
 
 void Member::log_how_workers_end(int signo, MemberActions& out) const {
@@ -93,7 +93,7 @@ void Member::end_by_signal(MemberActions& out) {
 void Member::on_stuck(const Failure& failure, MemberActions& out) {
   out.emplace_back(LogMessage{Severity::warning, describe(failure)});
   round_active_ = false;
-  if (link_ && state_ != State::leaving) out.emplace_back(ToCoordinator{Leave{failure}});
+  if (contact_.is_up() && state_ != State::leaving) out.emplace_back(ToCoordinator{Leave{failure}});
   // Nothing waits for a process that cannot be killed: this node ends, and its exit code shows that.
   Outcome outcome;
   outcome.failed = true;
