@@ -37,7 +37,7 @@ std::string Admission::out_of_range(const Join& join) const {
            " is outside --nnodes=" + std::to_string(job_.nnodes);
   }
   if (join.slots < 1 || join.slots > max_slots)
-    return std::to_string(join.slots) + " is no number of workers";
+    return std::to_string(join.slots) + " is not a valid number of workers";
   return "";
 }
 
@@ -45,7 +45,7 @@ std::string Admission::left_out(const Join& join, const Situation& now) const {
   const int failures = failures_of(join.host, now.restarts);
   const bool needed = join.joined_once || now.here.ready() < now.fewest;
   if (job_.policy.exclude_after <= 0 || failures < job_.policy.exclude_after || needed) return "";
-  return "host " + join.host + " is left out: it failed " + pluralize(failures, "time") +
+  return "host " + join.host + " is excluded: it failed " + pluralize(failures, "time") +
          " (--exclude-after)";
 }
 
@@ -56,7 +56,7 @@ std::string Admission::no_room(const Join& join, const Situation& now) const {
     return "--node-rank=" + std::to_string(join.node_rank) + " is taken by host " +
            now.here.nodes().at(*taken).joined.host;
   }
-  if (!now.forming && !job_.elastic()) return "all nodes of the job are in";
+  if (!now.forming && !job_.elastic()) return "all nodes of the job have joined already";
   if (now.here.nodes().size() >= static_cast<std::size_t>(max_nodes)) return "there are too many nodes";
   return "";
 }
@@ -65,12 +65,12 @@ std::string Admission::reason_to_wait(const Join& join, const Membership& here, 
   // One of those that are here may be lost already, and this one its successor.
   const bool by_majority = job_.may_move() && !job_.elected;
   if (by_majority && here.ready() >= job_.nnodes + job_.spares) {
-    return "this job has its " + pluralize(job_.nnodes, "node") +
+    return "this job already has its " + pluralize(job_.nnodes, "node") +
            (job_.spares > 0 ? " and " + pluralize(job_.spares, "spare") : "");
   }
   if (!believed) {
-    return "it knows the fencing token " + std::to_string(join.fencing) +
-           ", more than a day ahead of this node's clock; set the clocks of all nodes to the same time";
+    return "its fencing token " + std::to_string(join.fencing) +
+           " is more than a day ahead of this node's clock; set the clocks of all nodes to the same time";
   }
   return "";
 }

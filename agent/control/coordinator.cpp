@@ -64,7 +64,7 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
   if (!may_come_first) {
     Membership::Node* node = membership_.find(member);
     if (node == nullptr) {
-      refuse(member, "a Join must come first", out);
+      refuse(member, "its first message is not a Join", out);
       return;
     }
     node->last_heard = now;
@@ -80,7 +80,7 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
                         [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
                         [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory,
                                         Hello, Challenge, Proof> auto&) {
-                          refuse(member, "only a coordinator may say that", out);
+                          refuse(member, "only a coordinator may send this message", out);
                         }},
              from.message);
 }
@@ -152,7 +152,7 @@ void Coordinator::drop_silent_members(TimePoint now, CoordinatorActions& out) {
     if (node == nullptr || state_ == State::ended) continue;
     const Duration quiet = now - node->last_heard;
     out.emplace_back(DropMember{member});
-    on_lost(now, {member, {LossKind::silent, "no sign of life for " + to_words(quiet)}}, out);
+    on_lost(now, {member, {LossKind::silent, "no answer for " + to_words(quiet)}}, out);
   }
 }
 
@@ -160,11 +160,11 @@ void Coordinator::end_after_join_timeout(TimePoint now, CoordinatorActions& out)
   if (!waiting_.is_over(now) || membership_.ready() >= job_.required_nodes()) return;
   Failure failure;
   failure.kind = FailureKind::join;
-  failure.why = missing() + " did not come to " + to_string(world_.store) + " within " +
+  failure.why = missing() + " did not join at " + to_string(world_.store) + " within " +
                 to_words(job_.join_timeout) + " (--join-timeout)";
   const std::string refused = admission_.refused_meanwhile();
   failure.why += refused.empty()
-                     ? "; start dlaunch there, too, or see there why it does not reach this address"
+                     ? "; start dlaunch there, or see in its output there why it does not reach this address"
                      : refused;
   end_the_job_by(now, failure, out);
 }
@@ -181,8 +181,8 @@ void Coordinator::report(TimePoint now, CoordinatorActions& out) {
     until = to_words(waiting_.deadline() - now);
     what += " at " + to_string(world_.store);
   }
-  const std::string text = "waiting for " + what + " since " + to_words(now - waiting_.since()) +
-                           (until.empty() ? "" : ", until " + until + " from now");
+  const std::string text = "waiting for " + what + " (" + to_words(now - waiting_.since()) + " so far" +
+                           (until.empty() ? "" : "; giving up in " + until) + ")";
   out.emplace_back(LogMessage{Severity::info, text});
   for (const auto& [member, node] : membership_.nodes()) {
     if (member != local_member) out.emplace_back(ToMember{member, Notice{text}});

@@ -91,9 +91,9 @@ bool Coordinator::answers_absent_nodes(TimePoint now, CoordinatorActions& out) {
   answers_until_ = now + patience;
   ShortList list;
   for (const std::string& name : names) list.add(name);
-  out.emplace_back(
-      LogMessage{Severity::info, "the job has ended; staying " + to_words(patience) + " for " + list.text() +
-                                     ", silent before, to learn it (a signal ends this at once)"});
+  out.emplace_back(LogMessage{Severity::info, "the job has ended; waiting up to " + to_words(patience) +
+                                                  " to report that to " + list.text() +
+                                                  ", which did not answer before (a signal ends the wait)"});
   return true;
 }
 
@@ -103,7 +103,7 @@ void Coordinator::on_timer_at_the_end(TimePoint now, CoordinatorActions& out) {
   for (const auto& [member, node] : membership_.nodes()) {
     if (node.stopped) continue;
     out.emplace_back(LogMessage{Severity::warning,
-                                name_of(node) + " did not say that it has stopped; going on without it"});
+                                name_of(node) + " did not report that it has stopped; going on without it"});
   }
   state_ = State::ended;
   out.emplace_back(CoordinatorEnded{});

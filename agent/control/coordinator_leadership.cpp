@@ -117,7 +117,7 @@ void Coordinator::record_lost_leader(TimePoint now, const Join& of_last_world, C
   failure.kind = FailureKind::node_lost;
   failure.round = of_last_world.round;
   failure.host = shortened(sanitize_for_terminal(of_last_world.leader_host), longest_host);
-  failure.why = "it led the job";
+  failure.why = "it was the leader";
   // If its connection was closed, its agent has ended, and only the nodes that followed it are awaited.
   if (of_last_world.lease >= of_last_world.rest)
     absent_.add(of_last_world.leader, "host " + failure.host, now - job_.node_timeout);
@@ -135,7 +135,7 @@ void Coordinator::lose_leadership(TimePoint now, CoordinatorActions& out) {
   last_call_.cancel();
   waiting_ = Waiting(now, job_.join_timeout);
   if (job_.elected) {
-    out.emplace_back(LogMessage{Severity::info, "this node has laid down the lead"});
+    out.emplace_back(LogMessage{Severity::info, "this node is no longer the leader"});
   } else {
     out.emplace_back(LogMessage{
         Severity::info, "only " + pluralize(membership_.ready(), "node") + " of " +
@@ -152,8 +152,7 @@ void Coordinator::resign(CoordinatorActions& out) {
   for (const auto& [member, node] : membership_.nodes()) {
     if (member == local_member) continue;
     if (job_.may_move())
-      out.emplace_back(
-          ToMember{member, Notice{"the node that led the job was told to leave: another is looked for"}});
+      out.emplace_back(ToMember{member, Notice{"the leader was told to leave: searching for another one"}});
     out.emplace_back(DropMember{member});
   }
   state_ = State::ended;

@@ -34,7 +34,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
   // A node that comes back has noticed the end of its connection before this coordinator has.
   if (const auto before = membership_.of_agent(join.agent); join.agent != 0 && before) {
     out.emplace_back(DropMember{*before});
-    on_lost(now, {*before, {LossKind::released, "it came back by a new connection"}}, out);
+    on_lost(now, {*before, {LossKind::released, "it came back with a new connection"}}, out);
   }
   if (missed_the_end) return;
   absent_.remove(join.agent);
@@ -104,9 +104,9 @@ void Coordinator::on_unfit(TimePoint now, MemberId member, const Join& join, Coo
 void Coordinator::take_in(TimePoint now, const Membership::Node& node, CoordinatorActions& out) {
   if (state_ != State::running) return;
   if (world_.nodes < job_.nnodes && !membership_.any_done()) {
-    stop_world(now, name_of(node) + " came", out);
+    stop_world(now, name_of(node) + " joined", out);
     out.emplace_back(
-        LogMessage{Severity::info, name_of(node) + " came: forming a new world of " +
+        LogMessage{Severity::info, name_of(node) + " joined: starting a new round with " +
                                        pluralize(std::min(membership_.ready(), job_.nnodes), "node")});
   } else {
     out.emplace_back(LogMessage{Severity::info, name_of(node) + " waits as a spare"});
@@ -141,7 +141,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   if (member == local_member && job_.may_move() && !needed && !decided) {
     resigning_ = outcome;
     node.leaving = true;
-    if (state_ == State::running) stop_world(now, name_of(node) + ", which leads, was told to leave", out);
+    if (state_ == State::running) stop_world(now, name_of(node) + ", the leader, was told to leave", out);
     if (waiting || membership_.all_stopped()) resign(out);
     return;
   }
@@ -177,7 +177,7 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   if (!node || state_ == State::standby) return;
   const bool expected = node->leaving || node->done || state_ == State::ending;
   if (!expected && (state_ == State::gathering || !node->active)) {
-    out.emplace_back(LogMessage{Severity::warning, name_of(*node) + " is gone again: " + lost.loss.why});
+    out.emplace_back(LogMessage{Severity::warning, name_of(*node) + " disconnected: " + lost.loss.why});
     out.emplace_back(event_of(EventKind::left, *node, lost.loss.why));
   } else if (!expected) {
     const Failure failure = disconnected(now, *node, describe(lost.loss, node->joined.host));

@@ -77,8 +77,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   }
   if (spares > 0)
     out.emplace_back(LogMessage{Severity::info, pluralize(static_cast<int>(spares), "node") +
-                                                    " beyond these " + std::to_string(world_.nodes) +
-                                                    " as spares"});
+                                                    (spares == 1 ? " waits as a spare" : " wait as spares")});
 }
 
 void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorActions& out) {
@@ -142,7 +141,7 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
   gather(now, enough ? job_.required_nodes() : world_.nodes, job_.last_call, out);
   if (enough) return;
   out.emplace_back(LogMessage{
-      Severity::info, "waiting for " + missing() + ", until " + to_words(job_.join_timeout) + " from now"});
+      Severity::info, "waiting for " + missing() + " (giving up in " + to_words(job_.join_timeout) + ")"});
 }
 
 void Coordinator::record_restart(const Restart& entry, Duration delay, CoordinatorActions& out) {
@@ -174,18 +173,18 @@ void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
     if (member == local_member || membership_.ready() - 1 < fewest()) {
       out.emplace_back(LogMessage{
           Severity::warning,
-          name_of(node) + " should be left out, since " + why + ", but " +
-              (member == local_member ? "it serves the endpoint" : "there are not enough others")});
+          "cannot exclude " + name_of(node) + " (" + why +
+              "): " + (member == local_member ? "it serves the endpoint" : "too few other nodes remain")});
       continue;
     }
-    out.emplace_back(LogMessage{Severity::warning, "leaving out " + name_of(node) + ": " + why});
+    out.emplace_back(LogMessage{Severity::warning, "excluding " + name_of(node) + ": " + why});
     out.emplace_back(event_of(EventKind::lost, node, why));
     node.leaving = true;
     Outcome outcome;
     outcome.failed = true;
     outcome.exit_code = exit_code_of(cause);
     outcome.cause = cause;
-    outcome.no_restart = "this node is left out: " + why;
+    outcome.no_restart = "this node is excluded: " + why;
     outcome.restarts_used = world_.restarts_used;
     out.emplace_back(ToMember{member, End{outcome}});
   }

@@ -93,7 +93,7 @@ std::string Coordinator::waiting_for(TimePoint now) const {
       ShortList here;
       for (const auto& [member, node] : membership_.nodes()) here.add(node.joined.host);
       return "a majority, " + std::to_string(leadership_.quorum()) + " of " +
-             pluralize(job_.nnodes + job_.spares, "node") + ", to come to one endpoint (at " +
+             pluralize(job_.nnodes + job_.spares, "node") + ", to join at one endpoint (at " +
              to_string(world_.store) + ": " + here.text() + ")";
     }
     case State::gathering:

@@ -16,9 +16,9 @@ Error refusal(std::string why) { return {ErrorKind::refused, "", "", std::move(w
 
 std::string explain_bare_refusal(bool has_secret) {
   return has_secret
-             ? "it gives its reason only to nodes that have proved the secret, and otherwise to its own log"
-             : "this node has no secret; if the job has one, give it to this node, too (--token-file, "
-               "DLAUNCH_TOKEN); else the reason is in that agent's log";
+             ? "it reports the reason only to nodes that have proved the secret; see the log of that agent"
+             : "this node has no secret; if the job has one, give it to this node (--token-file, "
+               "DLAUNCH_TOKEN); otherwise see the log of that agent";
 }
 
 Result<Proof> MemberHandshake::answer(const Challenge& challenge) const {
@@ -41,7 +41,7 @@ Result<std::optional<Message>> CoordinatorHandshake::hear(const Message& message
     if (!done_) return refusal("its secret is not the job's (--token-file, DLAUNCH_TOKEN)");
     return std::optional<Message>{};
   }
-  return refusal("this job has a secret, which it must be given (--token-file, DLAUNCH_TOKEN)");
+  return refusal("this job has a secret; give it to that node (--token-file, DLAUNCH_TOKEN)");
 }
 
 }  // namespace dlaunch::agent

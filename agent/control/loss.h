@@ -26,11 +26,11 @@ struct Loss {
 inline std::string describe(const Loss& loss, const std::string& host) {
   switch (loss.kind) {
     case LossKind::closed:
-      return "its dlaunch ended without a word: it was killed, or its machine was restarted; see its own "
-             "screen, and dmesg and journalctl there";
+      return "its dlaunch ended without notice: it was killed, or its machine restarted; see its terminal, "
+             "dmesg and journalctl there";
     case LossKind::silent:
       return loss.why +
-             " (--node-timeout): its machine is off or does not run, or the network to it is cut; try "
+             " (--node-timeout): its machine is off or frozen, or the network to it is cut; try "
              "dlaunch doctor --peer=" +
              host;
     case LossKind::broken:

@@ -167,14 +167,14 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     fail_with(
         failure_here(FailureKind::join, "waited " + to_words(now - waiting_.since()) + " for node 0 at " +
                                             to_string(job_.endpoint(search_.endpoint())) +
-                                            ", which took the connection but never started the job"),
+                                            ", which accepted the connection but never started the job"),
         out);
   }
 }
 
 void Member::give_up(TimePoint now, MemberActions& out) {
   out.emplace_back(Disconnect{});
-  on_link_down(now, {LossKind::silent, "no sign of life for " + to_words(now - contact_.last_heard())}, out);
+  on_link_down(now, {LossKind::silent, "no answer for " + to_words(now - contact_.last_heard())}, out);
 }
 
 void Member::take_grant(TimePoint now, const Grant& grant, MemberActions& out) {

@@ -160,7 +160,7 @@ class Member {
 
  private:
   static constexpr const char* no_leader =
-      "no endpoint that answers leads; a majority of the nodes must come to one";
+      "no endpoint that answers leads; a majority of the nodes must join at one endpoint";
 
   void on_link_up(TimePoint now, MemberActions& out);
   void on_link_down(TimePoint now, const Loss& loss, MemberActions& out);
@@ -205,7 +205,7 @@ class Member {
   [[nodiscard]] Join join(TimePoint now) const;
   [[nodiscard]] bool may_find_another() const { return job_.elastic() || job_.may_move(); }
   [[nodiscard]] bool may_be_forgotten() const;
-  [[nodiscard]] std::string describe_disconnect(bool was_dlaunch, const std::string& why) const;
+  [[nodiscard]] std::string describe_disconnect(bool was_dlaunch, const Loss& loss) const;
   [[nodiscard]] std::string describe_coordinator() const;
   [[nodiscard]] std::string describe_endpoints() const;
 

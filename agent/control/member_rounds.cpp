@@ -24,8 +24,8 @@ void Member::on_round_failed(TimePoint now, const RoundFailed& failed, MemberAct
   if (notice_.is_pending() && stop_signal_ == 0) {
     on_signal(now, SIGTERM, out);  // the notice asked it to end: no failure, and no restart
   } else if (state_ == State::working && lease_.is_over()) {
-    const std::string why = "its agent did not move for more than " + to_words(job_.node_timeout) +
-                            " (stopped, or the machine was)";
+    const std::string why = "its agent did not run for more than " + to_words(job_.node_timeout) +
+                            " (it was stopped, or the machine was suspended)";
     out.emplace_back(ToCoordinator{Failed{failure_here(FailureKind::node_lost, why), age}});
   } else if (state_ == State::working) {
     out.emplace_back(ToCoordinator{Failed{failed.failure, age}});

@@ -91,7 +91,7 @@ void Member::on_link_down(TimePoint now, const Loss& loss, MemberActions& out) {
   } else if (state_ == State::working) {
     fail_with(lost_coordinator(now, describe(loss, job_.endpoint(search_.endpoint()).host)), out);
   } else if (state_ == State::joined && !may_find_another()) {
-    fail_with(failure_here(FailureKind::join, describe_disconnect(followed, why)), out);
+    fail_with(failure_here(FailureKind::join, describe_disconnect(followed, loss)), out);
   } else if (waiting_.is_over(now)) {
     fail_with(failure_here(FailureKind::join,
                            "waited " + to_words(job_.join_timeout) + " for " + describe_endpoints() +
@@ -122,23 +122,28 @@ void Member::restart_search(TimePoint now, const Loss& loss, MemberActions& out)
 // however long its stop timeout is.
 void Member::enforce_fencing(TimePoint now, MemberActions& out) {
   if (!lease_.take_fence(now) || !round_active_) return;
-  out.emplace_back(LogMessage{
-      Severity::warning, "killing the workers: the others may go on without this node now (--node-timeout)"});
+  out.emplace_back(
+      LogMessage{Severity::warning,
+                 "killing the workers: the other nodes may go on without this one now (--node-timeout)"});
   out.emplace_back(ToGroup{KillNow{}});
 }
 
 void Member::report_waiting(TimePoint now, const std::string& why, MemberActions& out) {
   if (!waiting_.take_report(now)) return;
-  out.emplace_back(LogMessage{Severity::info, "waiting for " + describe_endpoints() + " since " +
-                                                  to_words(now - waiting_.since()) + ", until " +
-                                                  to_words(waiting_.deadline() - now) + " from now: " + why});
+  out.emplace_back(LogMessage{
+      Severity::info, "waiting for " + describe_endpoints() + " (" + to_words(now - waiting_.since()) +
+                          " so far; giving up in " + to_words(waiting_.deadline() - now) + "): " + why});
 }
 
-std::string Member::describe_disconnect(bool was_dlaunch, const std::string& why) const {
-  if (was_dlaunch) return "node 0 at " + to_string(job_.master) + " hung up before the job began: " + why;
-  return "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
-         "; check that this is the address of node 0, and that it runs dlaunch, too (a torchrun cannot take "
-         "part in its job)";
+std::string Member::describe_disconnect(bool was_dlaunch, const Loss& loss) const {
+  const std::string peer = (was_dlaunch ? "node 0 at " : "") + to_string(job_.master);
+  const std::string what = loss.kind == LossKind::closed
+                               ? peer + " closed the connection before the job started"
+                               : "lost the connection to " + peer + " before the job started: " + loss.why;
+  return was_dlaunch ? what
+                     : what +
+                           "; check --master-addr and --master-port, and that dlaunch runs there (torchrun "
+                           "cannot join a dlaunch job)";
 }
 
 std::string Member::describe_coordinator() const {

@@ -51,8 +51,7 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
 void Member::log_how_workers_end(int signo, MemberActions& out) const {
   if (job_.stop_timeout.sent_for(signo) == SIGKILL) {
     out.emplace_back(LogMessage{Severity::info, "told to end by " + signal_name(signo) +
-                                                    ": killing the workers, which are given no time "
-                                                    "(--stop-timeout)"});
+                                                    ": killing the workers at once (--stop-timeout)"});
     return;
   }
   out.emplace_back(LogMessage{Severity::info,

@@ -85,7 +85,7 @@ Result<std::optional<Message>> FrameReader::next() {
   const std::uint32_t length = ByteReader(as_byte_span(buffer_)).u32();
   if (length > limit_ && !is_dlaunch_) {
     constexpr std::size_t shown = 40;
-    return Error{ErrorKind::refused, "what answers there is no dlaunch", "",
+    return Error{ErrorKind::refused, "the peer is not dlaunch", "",
                  "it begins with '" + shortened(sanitize_for_terminal(buffer_), shown) + "'", ""};
   }
   if (length > limit_) {

@@ -50,7 +50,7 @@ std::string waiting_for(const NodeParts& p) {
   if (p.member.state() == Member::State::connecting) {
     if (p.job.elected) return "a leader, elected at etcd (" + to_string(p.job.master) + ")";
     return (p.job.may_move() ? "a coordinator at " : "node 0 at ") + to_string(p.job.master) +
-           (p.job.may_move() ? " or elsewhere" : "") +
+           (p.job.may_move() ? " or another endpoint" : "") +
            (p.member.last_refusal().empty() ? "" : ": " + p.member.last_refusal());
   }
   const bool leads = p.coordinator != nullptr && p.coordinator->state() != Coordinator::State::standby;

@@ -140,7 +140,7 @@ void Runner::on_all_gone() {
 
 void Runner::on_workers_lost(const std::string& keeper) {
   post(GroupEvent{WorkersLost{keeper}});
-  post(MemberEvent{HealthChecked{keeper + " was killed, and with it the check"}});  // if one runs
+  post(MemberEvent{HealthChecked{keeper + " was killed, and the check with it"}});  // if one runs
   work();
 }
 
@@ -419,7 +419,7 @@ void Runner::ask(std::size_t endpoint) {
 void Runner::disconnect() {
   ++link_number_;
   if (std::exchange(link_is_local_, false)) {
-    post(CoordinatorEvent{MemberLost{0, {LossKind::cut, "it looks for another coordinator"}}});
+    post(CoordinatorEvent{MemberLost{0, {LossKind::cut, "it searches for another coordinator"}}});
   } else if (link_) {
     link_->close();
   }
@@ -445,7 +445,7 @@ void Runner::send_to_member(MemberId member, const Message& message) {
 
 void Runner::drop_member(MemberId member) {
   if (member == 0 && link_is_local_) {
-    hear(LinkDown{{LossKind::released, "the coordinator here let go of this node"}});
+    hear(LinkDown{{LossKind::released, "this node's coordinator ended the connection"}});
     link_is_local_ = false;
     return;
   }

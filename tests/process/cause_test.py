@@ -130,7 +130,7 @@ class Nodes(Cause):
         other = self.start(port, 1, "--nnodes=3", "sleep", "1000")
         self.assertIn(" refused this node: this job has --nnodes=2, not --nnodes=3", other.communicate(timeout=PATIENCE)[1])
         self.assertRegex(first.communicate(timeout=PATIENCE)[1].splitlines()[-1],
-                         r"node 1 of 2 did not come to \S+ within 5 s \(--join-timeout\); refused meanwhile: host \S+ \(this job has --nnodes=2, not --nnodes=3\)$")
+                         r"node 1 of 2 did not join at \S+ within 5 s \(--join-timeout\); refused meanwhile: host \S+ \(this job has --nnodes=2, not --nnodes=3\)$")
 
 
 if __name__ == "__main__":

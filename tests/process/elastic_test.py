@@ -196,11 +196,11 @@ class OneEndpoint(Elastic):
         for i in range(3):
             self.start(i, *options, command=("sh", "-c", script))
         self.assertEqual(self.end(1), 9)
-        self.assertIn("this node is left out: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
+        self.assertIn("this node is excluded: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
         self.world({0, 2})
         self.start(1, *options, command=("sh", "-c", script))
         self.assertEqual(self.end(1), 1)
-        self.assertIn("host host1 is left out: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
+        self.assertIn("host host1 is excluded: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
 
@@ -216,7 +216,7 @@ class OneEndpoint(Elastic):
         self.assertEqual(self.end(3), 1)
         self.assertIn("refused this node: this node has no secret; if the job has one", self.said(3).splitlines()[-1])
         self.assertIn("refused an agent at 10.213.8.4", self.said(0))
-        self.assertIn("this job has a secret, which it must be given", self.said(0))
+        self.assertIn("this job has a secret; give it to that node", self.said(0))
         self.start(2, *self.options("2"), "--token-file=right")
         self.world({0, 2})
         self.done()

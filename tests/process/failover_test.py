@@ -88,7 +88,7 @@ class ThreeEndpoints(Elastic):
         others = sorted({0, 1, 2} - {away})
         leader = self.leader(self.world(set(others)))
         self.done()
-        self.wait_until(lambda: "the job has ended; staying 8 s for host " in self.said(leader), "the leader waits for the absent node")
+        self.wait_until(lambda: "the job has ended; waiting up to 8 s to report that to host " in self.said(leader), "the leader waits for the absent node")
         self.hosts.plug_cable(away)
         self.assertEqual([self.end(i) for i in (away, *others)], [0] * 3)
 

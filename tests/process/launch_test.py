@@ -126,7 +126,7 @@ class Signals(Launch):
         for signo, times in ((signal.SIGTERM, "0"), (signal.SIGINT, "30,INT@0")):
             ended, err = self.end_by(signo, 1, f"--stop-timeout={times}", "sh", "-c", trap + "echo $$ > pid.0; while :; do sleep 0.01; done")
             self.assertEqual(ended, 128 + signo, err)
-            self.assertIn(f"told to end by {signo.name}: killing the workers, which are given no time (--stop-timeout)", err)
+            self.assertIn(f"told to end by {signo.name}: killing the workers at once (--stop-timeout)", err)
         done = self.run_dlaunch("--nproc-per-node=2", "--stop-timeout=0", "--max-restarts=1", "sh", "-c",
                                 trap + "[ $RANK = 1 ] && { until [ -e ready ]; do sleep 0.01; done; exit 3; }; echo > ready; while :; do sleep 0.01; done")
         self.assertEqual(done.returncode, 3, done.stderr)

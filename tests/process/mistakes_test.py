@@ -98,10 +98,10 @@ class Mistakes(Launch):
                 connection.sendall(b"<!DOCTYPE HTML><title>Error response</title>")
                 err = job.communicate(timeout=PATIENCE)[1]
             self.assertEqual(job.returncode, 1)
-            self.assertIn("what answers there is no dlaunch: it begins with '<!DOCTYPE HTML><title>", err)
+            self.assertIn("the peer is not dlaunch: it begins with '<!DOCTYPE HTML><title>", err)
 
     def test_nodes_that_never_come_are_named(self):
-        self.expect(1, "nodes 1 and 2 of 3 did not come to ", "--nnodes=3", "--node-rank=0", f"--master-port={free_port()}",
+        self.expect(1, "nodes 1 and 2 of 3 did not join at ", "--nnodes=3", "--node-rank=0", f"--master-port={free_port()}",
                     "--join-timeout=0.3", "true")
 
     def test_help(self):

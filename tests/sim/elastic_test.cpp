@@ -326,7 +326,7 @@ TEST(Failover, RemainingMinorityWaitsAfterANodeLeaves) {
   EXPECT_TRUE(job->running().empty());
   const auto& said = job->node(1).said();
   EXPECT_TRUE(std::any_of(said.begin(), said.end(), [](const std::string& line) {
-    return line.find("waiting for a majority, 3 of 4 nodes, to come to one endpoint") != std::string::npos;
+    return line.find("waiting for a majority, 3 of 4 nodes, to join at one endpoint") != std::string::npos;
   }));
   job->node(2).start();
   job->run(seconds(30));

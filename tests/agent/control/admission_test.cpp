@@ -77,7 +77,7 @@ TEST_F(AdmissionTest, RankOfAPresentNodeIsTaken) {
 
 TEST_F(AdmissionTest, FixedJobTakesNobodyWhileItRuns) {
   forming_ = false;
-  EXPECT_EQ(refusal(), "all nodes of the job are in");
+  EXPECT_EQ(refusal(), "all nodes of the job have joined already");
   ending_ = true;
   EXPECT_EQ(refusal(), "the job is ending");
 }
@@ -90,7 +90,7 @@ TEST_F(AdmissionTest, HostThatFailedOftenIsLeftOutUnlessNeeded) {
   restarts_ = {restart, restart};
   EXPECT_EQ(refusal(), "") << "the job cannot go on without it";
   fewest_ = 0;
-  EXPECT_EQ(refusal(), "host b is left out: it failed 2 times (--exclude-after)");
+  EXPECT_EQ(refusal(), "host b is excluded: it failed 2 times (--exclude-after)");
 }
 
 TEST_F(AdmissionTest, FullMajorityMakesANodeWait) {
@@ -99,7 +99,7 @@ TEST_F(AdmissionTest, FullMajorityMakesANodeWait) {
   EXPECT_EQ(admission.reason_to_wait(join_, here_, true), "");
   here_.add(0, join_, "", {});
   here_.add(1, join_, "", {});
-  EXPECT_EQ(admission.reason_to_wait(join_, here_, true), "this job has its 2 nodes");
+  EXPECT_EQ(admission.reason_to_wait(join_, here_, true), "this job already has its 2 nodes");
 }
 
 TEST_F(AdmissionTest, UnbelievableTokenMakesANodeWait) {

@@ -109,7 +109,7 @@ TEST_F(CauseTest, RefusedNodeIsNamedAtTheDeadline) {
   now_ += seconds(60);
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   EXPECT_EQ(ending().cause.why,
-            "node 1 of 2 did not come to m:29500 within 1 min 0 s (--join-timeout); refused meanwhile: host "
+            "node 1 of 2 did not join at m:29500 within 1 min 0 s (--join-timeout); refused meanwhile: host "
             "host1 (this job has "
             "--nnodes=2, not --nnodes=3), an agent at 10.0.0.7 (it has another secret)");
 }

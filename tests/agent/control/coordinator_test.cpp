@@ -125,7 +125,7 @@ TEST_F(CoordinatorTest, NodesAreNotifiedOfMissingNodes) {
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_EQ(sent<Notice>().size(), 1U) << "its own member hears it anyhow";
   EXPECT_EQ(sent<Notice>().front().second.text,
-            "waiting for node 2 of 3 at m:29500 since 5 s, until 55 s from now");
+            "waiting for node 2 of 3 at m:29500 (5 s so far; giving up in 55 s)");
   EXPECT_EQ(coordinator_->view(now_).waiting_for, "node 2 of 3");
 }
 
@@ -350,7 +350,7 @@ TEST_F(CoordinatorTest, NodeThatStopsSlowlyIsNamed) {
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_TRUE(did<LogMessage>());
   EXPECT_EQ(std::get<LogMessage>(last_[0]).text,
-            "waiting for the workers of node 0 (host host0) to stop since 5 s, until 55 s from now");
+            "waiting for the workers of node 0 (host host0) to stop (5 s so far; giving up in 55 s)");
 }
 
 TEST_F(CoordinatorTest, AFailureOfAnOldRoundIsStale) {
@@ -534,15 +534,14 @@ TEST_F(CoordinatorTest, MissingNodeIsNamedAtTheDeadline) {
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_TRUE(did<LogMessage>());
   EXPECT_EQ(std::get<LogMessage>(last_[0]).text,
-            "waiting for node 1 of 2 at m:29500 since 10 s, until 50 s from now");
+            "waiting for node 1 of 2 at m:29500 (10 s so far; giving up in 50 s)");
   now_ += seconds(50);
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_EQ(sent<End>().size(), 1U);
   EXPECT_EQ(sent<End>()[0].second.outcome.exit_code, 1);
   EXPECT_EQ(sent<End>()[0].second.outcome.cause.why,
-            "node 1 of 2 did not come to m:29500 within 1 min 0 s (--join-timeout); start dlaunch there, "
-            "too, or see "
-            "there why it does not reach this address");
+            "node 1 of 2 did not join at m:29500 within 1 min 0 s (--join-timeout); start dlaunch there, "
+            "or see in its output there why it does not reach this address");
 }
 
 TEST_F(CoordinatorTest, TheEndIsNotWaitedForForEver) {
@@ -719,7 +718,7 @@ TEST_F(CoordinatorTest, ALostLeaderIsOneThatIsNotHere) {
     EXPECT_EQ(coordinator_->state(), Coordinator::State::gathering);
     return lost;
   };
-  EXPECT_EQ(lost_after(555), std::vector<std::string>{"old: it led the job"});
+  EXPECT_EQ(lost_after(555), std::vector<std::string>{"old: it was the leader"});
   EXPECT_EQ(lost_after(102), std::vector<std::string>{});
   EXPECT_EQ(lost_after(100), std::vector<std::string>{}) << "this node's own agent, which has not come yet";
 }
@@ -751,7 +750,7 @@ TEST_F(CoordinatorTest, ANodeThatFailedTooOftenIsLeftOutAndHearsWhy) {
   EXPECT_TRUE(outcome.failed);
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_EQ(outcome.cause.host, "host1");
-  EXPECT_EQ(outcome.no_restart, "this node is left out: it failed 2 times (--exclude-after)");
+  EXPECT_EQ(outcome.no_restart, "this node is excluded: it failed 2 times (--exclude-after)");
   EXPECT_EQ(coordinator_->state(), Coordinator::State::running) << "the others go on";
 }
 

@@ -154,10 +154,10 @@ TEST_F(FencingOfWorlds, AreNotMovedByAStrangerThatClaimsTheFuture) {
     const auto refused = told<Refused>(7);
     ASSERT_TRUE(refused);
     EXPECT_FALSE(refused->for_good);
-    EXPECT_EQ(refused->why,
-              "it knows the fencing token " + std::to_string(claim) +
-                  ", more than a day ahead of this node's clock; set the clocks of all nodes to "
-                  "the same time");
+    EXPECT_EQ(
+        refused->why,
+        "its fencing token " + std::to_string(claim) +
+            " is more than a day ahead of this node's clock; set the clocks of all nodes to the same time");
   }
   from(0, join(0));
   from(8, join(1));

@@ -7,11 +7,11 @@ namespace {
 
 TEST(Loss, SuggestsARemedy) {
   EXPECT_EQ(describe({LossKind::broken, "connection reset by peer"}, "b"), "connection reset by peer");
-  EXPECT_EQ(describe({LossKind::silent, "no sign of life for 5 s"}, "b"),
-            "no sign of life for 5 s (--node-timeout): its machine is off or does not run, or the network to "
+  EXPECT_EQ(describe({LossKind::silent, "no answer for 5 s"}, "b"),
+            "no answer for 5 s (--node-timeout): its machine is off or frozen, or the network to "
             "it is cut; "
             "try dlaunch doctor --peer=b");
-  EXPECT_TRUE(describe({LossKind::closed, "EOF"}, "b").starts_with("its dlaunch ended without a word: "));
+  EXPECT_TRUE(describe({LossKind::closed, "EOF"}, "b").starts_with("its dlaunch ended without notice: "));
 }
 
 TEST(Loss, KindDecidesWhateverTheText) {

@@ -90,7 +90,7 @@ TEST_F(MemberTest, AMasterThatNeverAnswersIsNamedAtTheDeadline) {
   now_ += seconds(6);
   step(LinkDown{{LossKind::broken, "connection refused"}});
   EXPECT_EQ(got<LogMessage>()->text,
-            "waiting for node 0 at m:29500 since 6 s, until 54 s from now: connection refused");
+            "waiting for node 0 at m:29500 (6 s so far; giving up in 54 s): connection refused");
   now_ += seconds(54);
   step(LinkDown{{LossKind::broken, "connection refused"}});
   ASSERT_TRUE(got<MemberEnded>());
@@ -105,8 +105,9 @@ TEST_F(MemberTest, SilentEndpointIsNamedAtTheDeadline) {
   now_ += seconds(70);
   step(MemberTimer{});
   ASSERT_TRUE(got<MemberEnded>());
-  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
-            "waited 1 min 10 s for node 0 at m:29500, which took the connection but never started the job");
+  EXPECT_EQ(
+      got<MemberEnded>()->outcome.cause.why,
+      "waited 1 min 10 s for node 0 at m:29500, which accepted the connection but never started the job");
 }
 
 TEST_F(MemberTest, EarlyDisconnectMayMeanNoDlaunch) {
@@ -115,8 +116,8 @@ TEST_F(MemberTest, EarlyDisconnectMayMeanNoDlaunch) {
   ASSERT_TRUE(got<MemberEnded>());
   EXPECT_EQ(
       got<MemberEnded>()->outcome.cause.why,
-      "what listens at m:29500 hung up before the job began: connection reset by peer; check that this is "
-      "the address of node 0, and that it runs dlaunch, too (a torchrun cannot take part in its job)");
+      "lost the connection to m:29500 before the job started: connection reset by peer; check --master-addr "
+      "and --master-port, and that dlaunch runs there (torchrun cannot join a dlaunch job)");
 }
 
 TEST_F(MemberTest, EarlyEndOfNode0IsRecognized) {
@@ -125,7 +126,7 @@ TEST_F(MemberTest, EarlyEndOfNode0IsRecognized) {
   step(LinkDown{{LossKind::closed, "closed by the peer"}});
   ASSERT_TRUE(got<MemberEnded>());
   EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
-            "node 0 at m:29500 hung up before the job began: closed by the peer");
+            "node 0 at m:29500 closed the connection before the job started");
 }
 
 TEST_F(MemberTest, WhichSignalsStopIsTheNodesChoice) {
@@ -265,8 +266,7 @@ TEST_F(MemberTest, LogsThatWorkersGetNoGraceTime) {
   member_ = Member(hasty, node(), "0.1", now_);
   work();
   step(SignalCame{SIGINT});
-  EXPECT_EQ(got<LogMessage>()->text,
-            "told to end by SIGINT: killing the workers, which are given no time (--stop-timeout)");
+  EXPECT_EQ(got<LogMessage>()->text, "told to end by SIGINT: killing the workers at once (--stop-timeout)");
   EXPECT_EQ(told_group<StopWorkers>()->signo, SIGINT);
 }
 
@@ -558,7 +558,7 @@ TEST_F(StayingMemberTest, GoesAtOnceToTheOneThatLeads) {
   ASSERT_TRUE(got<Dial>());
   EXPECT_EQ(got<Dial>()->endpoint, 1U);
   step(LinkUp{});
-  EXPECT_FALSE(said<Join>()->stays) << "where it has laid down the lead meanwhile, the node looks on";
+  EXPECT_FALSE(said<Join>()->stays) << "the coordinator has lost its leadership: the node searches";
   hear(Welcome{true});
   EXPECT_TRUE(member_.has_leader());
   step(EndpointProbed{1, true, true});

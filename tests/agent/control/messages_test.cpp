@@ -80,8 +80,7 @@ TEST(Messages, OtherProtocolIsRecognized) {
   auto refused = reader.next();
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::refused);
-  EXPECT_TRUE(
-      refused.error().message().starts_with("what answers there is no dlaunch: it begins with 'HTTP/1.1 400"))
+  EXPECT_TRUE(refused.error().message().starts_with("the peer is not dlaunch: it begins with 'HTTP/1.1 400"))
       << refused.error().message();
 }
 
