@@ -33,7 +33,8 @@ std::optional<std::size_t> EndpointSearch::advance(TimePoint now, TimePoint dead
   if (fallback_ && !parked_) {
     parked_ = true;
     park_time_ = std::clamp(park_per_search * (now - began_), shortest_park, longest_park);
-    parked_until_ = now + park_time_;
+    deadline_ = std::max(deadline, now);
+    parked_until_ = std::min(now + park_time_, deadline_);
     probed_ = *fallback_;
     probe_at_ = now + probe_pause;
     return fallback_;
@@ -69,7 +70,7 @@ bool EndpointSearch::take_answer(TimePoint now, const EndpointProbed& answer) {
   }
   if (answer.elsewhere || answer.endpoint >= endpoint_) return false;
   fallback_ = answer.endpoint;
-  parked_until_ = now + park_time_;
+  parked_until_ = std::min(now + park_time_, deadline_);
   return true;
 }
 

@@ -56,7 +56,7 @@ class EndpointSearch {
   void leave_park();
   // The search is over, since a leader was found, or the leader that was found leads no more.
   void end();
-  // The endpoint to dial now. None: from dial_at() on, which is not after `deadline`.
+  // The endpoint to dial now. None: from dial_at() on. Neither that nor parked_until() is after `deadline`.
   std::optional<std::size_t> advance(TimePoint now, TimePoint deadline);
   [[nodiscard]] std::optional<TimePoint> dial_at() const { return dial_at_; }
   // The endpoint to dial at dial_at().
@@ -81,8 +81,9 @@ class EndpointSearch {
   TimePoint began_;        // this search
   Duration pause_ = first_pause;
   std::optional<TimePoint> dial_at_;
-  std::optional<std::size_t> fallback_;  // the first that took the node, but does not lead
-  bool parked_ = false;                  // with it
+  std::optional<std::size_t> fallback_;    // the first that took the node, but does not lead
+  bool parked_ = false;                    // with it
+  TimePoint deadline_ = TimePoint::max();  // of the wait for a leader, when it parked
   TimePoint parked_until_;
   Duration park_time_{};
   std::size_t probed_ = 0;

@@ -591,7 +591,8 @@ class HangTest : public CoordinatorTest {
     return found;
   }
   static constexpr const char* why =
-      "nothing has moved for 10 s (--hang-timeout): rank 3 (local rank 1, node 1, host host1) never entered all_reduce #8 "
+      "nothing has moved for 10 s (--hang-timeout): rank 3 (local rank 1, node 1, host host1) never entered "
+      "all_reduce #8 "
       "of group default; the other 3 have waited 11 s";
 };
 

@@ -111,5 +111,16 @@ TEST_F(EndpointSearchTest, MovesToAnEarlierEndpointOnly) {
   EXPECT_EQ(search_.parked_until(), now_ + EndpointSearch::shortest_park);
 }
 
+TEST_F(EndpointSearchTest, ParksNotLongerThanTheDeadline) {
+  deadline_ = now_ + seconds(1);
+  park();
+  EXPECT_EQ(search_.parked_until(), deadline_);
+  now_ += EndpointSearch::probe_pause / 2;
+  EXPECT_EQ(search_.probe_next(now_), 2U);
+  EXPECT_EQ(search_.probe_next(now_), 0U);
+  EXPECT_TRUE(search_.take_answer(now_, {.endpoint = 0, .answers = true}));
+  EXPECT_EQ(search_.parked_until(), deadline_) << "also at an earlier endpoint";
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

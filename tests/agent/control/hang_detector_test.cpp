@@ -95,7 +95,8 @@ TEST_F(HangDetectorTest, TheRankThatNeverCameIsTheCause) {
   EXPECT_EQ(failure.node_rank, 1);
   EXPECT_EQ(failure.host, "host1");
   EXPECT_EQ(describe(failure),
-            "nothing has moved for 10 s (--hang-timeout): rank 3 (local rank 1, node 1, host host1) never entered barrier #2 "
+            "nothing has moved for 10 s (--hang-timeout): rank 3 (local rank 1, node 1, host host1) never "
+            "entered barrier #2 "
             "of group default; the other one has waited 11 s");
   EXPECT_EQ(exit_code_of(failure), 1);
 }
