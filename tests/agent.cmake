@@ -4,10 +4,15 @@ dlaunch_test(NAME agent_test
     agent/control/admission_test.cpp
     agent/control/cause_test.cpp
     agent/control/coordinator_contact_test.cpp
+    agent/control/coordinator_end_test.cpp
+    agent/control/coordinator_leadership_test.cpp
+    agent/control/coordinator_members_test.cpp
+    agent/control/coordinator_rounds_test.cpp
     agent/control/coordinator_test.cpp
     agent/control/earlier_worlds_test.cpp
     agent/control/endpoint_search_test.cpp
     agent/control/failure_collector_test.cpp
+    agent/control/fenced_hosts_test.cpp
     agent/control/fencing_test.cpp
     agent/control/handshake_test.cpp
     agent/control/hang_detector_test.cpp
@@ -15,7 +20,11 @@ dlaunch_test(NAME agent_test
     agent/control/job_ending_test.cpp
     agent/control/last_call_test.cpp
     agent/control/leadership_test.cpp
+    agent/control/lease_test.cpp
     agent/control/loss_test.cpp
+    agent/control/member_rounds_test.cpp
+    agent/control/member_search_test.cpp
+    agent/control/member_signals_test.cpp
     agent/control/member_test.cpp
     agent/control/messages_test.cpp
     agent/control/messages_wire_test.cpp
@@ -62,8 +71,11 @@ dlaunch_test(NAME agent_test
 
 dlaunch_test(NAME sim_test
   SOURCES
+    sim/elastic_swarm_test.cpp
     sim/elastic_test.cpp
+    sim/failover_test.cpp
     sim/hang_test.cpp
+    sim/health_test.cpp
     sim/swarm_test.cpp
     sim/world.cpp
   LIBS dlaunch_agent_node

@@ -281,4 +281,19 @@ class ElasticJob {
   std::uint64_t trace_ = 0xcbf29ce484222325ULL;
 };
 
+inline Script long_life(Duration life = std::chrono::minutes(10)) {
+  Script script;
+  script.life = life;
+  return script;
+}
+
+// A job whose workers run for long; the test decides what happens to them.
+inline std::unique_ptr<ElasticJob> steady(std::uint64_t seed, Shape shape,
+                                          Duration life = std::chrono::minutes(10)) {
+  auto job = std::make_unique<ElasticJob>(seed, shape);
+  job->cluster().swallowed = 0;
+  job->cluster().script = [life](int, std::uint32_t, int) { return long_life(life); };
+  return job;
+}
+
 }  // namespace dlaunch::sim
