@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 namespace dlaunch::agent {
 namespace {
@@ -115,117 +119,138 @@ TEST_F(ElectionTest, PausesGrowIfEtcdDoesNotAnswer) {
   EXPECT_EQ(pauses.back(), Election::longest_pause);
 }
 
-// A store of leases as etcd is one, with requests that are late or lost: whatever happens, no two lead at
-// once.
-TEST(ElectionSwarm, NoTwoLeadAtOnce) {
-  constexpr Duration ttl = seconds(5);
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    std::mt19937_64 random(seed);
-    const auto draw = [&](int least, int most) {
-      return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
-    };
-    struct Pending {
-      TimePoint at;
-      std::size_t who;
-      std::uint64_t request;  // of that one; the newest counts
-      ElectionEvent event;
-    };
-    struct Voter {
-      std::unique_ptr<Election> election;
-      std::optional<TimePoint> leads_until;
-      TimePoint timer = TimePoint::max();
-      std::uint64_t request = 0;
-      bool watches = false;
-    };
-    TimePoint now{seconds(1000)};
-    std::vector<Voter> voters(4);
-    std::vector<Pending> wire;
-    std::map<LeaseId, TimePoint> leases;  // until
-    std::optional<std::pair<LeaseId, std::string>> key;
-    LeaseId next_lease = 1;
-    std::size_t elections = 0;
+// Four nodes and a store of leases as etcd is one, with requests that are late or lost.
+class ElectionOverEtcd {
+ public:
+  explicit ElectionOverEtcd(std::uint64_t seed) : random_(seed) {
+    for (std::size_t i = 0; i < voters_.size(); ++i) {
+      voters_[i].election = std::make_unique<Election>(std::to_string(i), ttl);
+      act(i, voters_[i].election->begin(now_));
+    }
+  }
 
-    std::function<void(std::size_t, const ElectionActions&)> act;
-    const auto answer = [&](std::size_t who, ElectionEvent event) {
-      if (draw(0, 9) == 0) event = RequestFailed{"lost"};
-      wire.push_back({now + milliseconds(draw(1, 1500)), who, voters[who].request, std::move(event)});
-    };
-    act = [&](std::size_t who, const ElectionActions& actions) {
-      Voter& voter = voters[who];
-      for (const ElectionAction& action : actions) {
-        const bool asks =
-            std::holds_alternative<GrantLease>(action) || std::holds_alternative<Campaign>(action) ||
-            std::holds_alternative<RenewLeaseOf>(action) || std::holds_alternative<WatchKey>(action);
-        if (asks) ++voter.request;
-        if (std::holds_alternative<GrantLease>(action)) {
-          voter.watches = false;
-          leases[next_lease] = now + ttl;
-          answer(who, LeaseGranted{next_lease++});
-        } else if (const auto* campaigns = std::get_if<Campaign>(&action)) {
-          if (!key && leases.contains(campaigns->lease)) {
-            key = {campaigns->lease, std::to_string(who)};
-            answer(who, CampaignEnded{true, "", 1});
-          } else if (key) {
-            answer(who, CampaignEnded{false, key->second, 1});
-          } else {
-            answer(who, RequestFailed{"requested lease not found"});
-          }
-        } else if (const auto* renews = std::get_if<RenewLeaseOf>(&action)) {
-          const bool alive = leases.contains(renews->lease);
-          if (alive) leases[renews->lease] = now + ttl;
-          answer(who, LeaseRenewed{alive});
-        } else if (std::holds_alternative<WatchKey>(action)) {
-          voter.watches = true;
-          if (!key) answer(who, KeyChanged{});
-        } else if (const auto* revokes = std::get_if<RevokeLease>(&action)) {
-          leases.erase(revokes->lease);
-        } else if (const auto* arms = std::get_if<ArmElectionTimer>(&action)) {
-          voter.timer = arms->at;
-        } else if (const auto* elected = std::get_if<Elected>(&action)) {
-          elections += voter.leads_until ? 0U : 1U;
-          voter.leads_until = elected->until;
-        } else if (std::holds_alternative<Deposed>(action)) {
-          voter.leads_until.reset();
-        }
+  void tick() {
+    now_ += milliseconds(20);
+    expire_leases();
+    for (std::size_t i = 0; i < voters_.size(); ++i) {
+      if (voters_[i].timer <= now_ && draw(0, 3) == 0) {  // late, as of one that sleeps
+        voters_[i].timer = TimePoint::max();
+        act(i, voters_[i].election->step(now_, ElectionTimer{}));
       }
-    };
-    for (std::size_t i = 0; i < voters.size(); ++i) {
-      voters[i].election = std::make_unique<Election>(std::to_string(i), ttl);
-      act(i, voters[i].election->begin(now));
     }
+    deliver_answers();
+  }
+  // A leader counts until the moment until which it believes in its lease.
+  [[nodiscard]] std::ptrdiff_t leaders() const {
+    return std::count_if(voters_.begin(), voters_.end(),
+                         [&](const Voter& voter) { return voter.leads_until && now_ < *voter.leads_until; });
+  }
+  [[nodiscard]] std::size_t elections() const { return elections_; }
+
+ private:
+  static constexpr Duration ttl = seconds(5);
+  struct Pending {
+    TimePoint at;
+    std::size_t voter;
+    std::uint64_t request;  // of that voter; the newest counts
+    ElectionEvent event;
+  };
+  struct Voter {
+    std::unique_ptr<Election> election;
+    std::optional<TimePoint> leads_until;
+    TimePoint timer = TimePoint::max();
+    std::uint64_t request = 0;
+    bool watches = false;
+  };
+
+  int draw(int least, int most) {
+    return least + static_cast<int>(random_() % static_cast<unsigned>(most - least + 1));
+  }
+  void answer(std::size_t voter, ElectionEvent event) {
+    if (draw(0, 9) == 0) event = RequestFailed{"lost"};
+    wire_.push_back({now_ + milliseconds(draw(1, 1500)), voter, voters_[voter].request, std::move(event)});
+  }
+  void expire_leases() {
+    std::erase_if(leases_, [&](const auto& lease) { return lease.second <= now_; });
+    if (!key_ || leases_.contains(key_->first)) return;
+    key_.reset();
+    for (std::size_t i = 0; i < voters_.size(); ++i) {
+      if (voters_[i].watches) answer(i, KeyChanged{});
+    }
+  }
+  void deliver_answers() {
+    for (std::size_t i = 0; i < wire_.size();) {
+      if (wire_[i].at > now_) {
+        ++i;
+        continue;
+      }
+      const Pending pending = wire_[i];
+      wire_.erase(wire_.begin() + static_cast<std::ptrdiff_t>(i));
+      Voter& voter = voters_[pending.voter];
+      if (pending.request == voter.request) act(pending.voter, voter.election->step(now_, pending.event));
+    }
+  }
+
+  void act(std::size_t voter, const ElectionActions& actions) {
+    for (const ElectionAction& action : actions)
+      std::visit([&](const auto& what) { carry_out(voter, what); }, action);
+  }
+  void carry_out(std::size_t voter, const GrantLease&) {
+    ++voters_[voter].request;
+    voters_[voter].watches = false;
+    leases_[next_lease_] = now_ + ttl;
+    answer(voter, LeaseGranted{next_lease_++});
+  }
+  void carry_out(std::size_t voter, const Campaign& campaign) {
+    ++voters_[voter].request;
+    if (!key_ && leases_.contains(campaign.lease)) {
+      key_ = {campaign.lease, std::to_string(voter)};
+      answer(voter, CampaignEnded{true, "", 1});
+    } else if (key_) {
+      answer(voter, CampaignEnded{false, key_->second, 1});
+    } else {
+      answer(voter, RequestFailed{"requested lease not found"});
+    }
+  }
+  void carry_out(std::size_t voter, const RenewLeaseOf& renewal) {
+    ++voters_[voter].request;
+    const bool alive = leases_.contains(renewal.lease);
+    if (alive) leases_[renewal.lease] = now_ + ttl;
+    answer(voter, LeaseRenewed{alive});
+  }
+  void carry_out(std::size_t voter, const WatchKey&) {
+    ++voters_[voter].request;
+    voters_[voter].watches = true;
+    if (!key_) answer(voter, KeyChanged{});
+  }
+  void carry_out(std::size_t, const RevokeLease& revoked) { leases_.erase(revoked.lease); }
+  void carry_out(std::size_t voter, const ArmElectionTimer& timer) { voters_[voter].timer = timer.at; }
+  void carry_out(std::size_t voter, const Elected& elected) {
+    elections_ += voters_[voter].leads_until ? 0U : 1U;
+    voters_[voter].leads_until = elected.until;
+  }
+  void carry_out(std::size_t voter, const Deposed&) { voters_[voter].leads_until.reset(); }
+  void carry_out(std::size_t, const LeaderIs&) {}
+  void carry_out(std::size_t, const LogMessage&) {}
+
+  std::mt19937_64 random_;
+  TimePoint now_{seconds(1000)};
+  std::vector<Voter> voters_ = std::vector<Voter>(4);
+  std::vector<Pending> wire_;
+  std::map<LeaseId, TimePoint> leases_;  // until
+  std::optional<std::pair<LeaseId, std::string>> key_;
+  LeaseId next_lease_ = 1;
+  std::size_t elections_ = 0;
+};
+
+TEST(ElectionSwarm, NoTwoLeadAtOnce) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    ElectionOverEtcd nodes(seed);
     for (int tick = 0; tick < 6000; ++tick) {
-      now += milliseconds(20);
-      for (auto lease = leases.begin(); lease != leases.end();)
-        lease = lease->second <= now ? leases.erase(lease) : std::next(lease);
-      if (key && !leases.contains(key->first)) {
-        key.reset();
-        for (std::size_t i = 0; i < voters.size(); ++i) {
-          if (voters[i].watches) answer(i, KeyChanged{});
-        }
-      }
-      for (std::size_t i = 0; i < voters.size(); ++i) {
-        if (voters[i].timer <= now && draw(0, 3) == 0) {  // late, as of one that sleeps
-          voters[i].timer = TimePoint::max();
-          act(i, voters[i].election->step(now, ElectionTimer{}));
-        }
-      }
-      for (std::size_t i = 0; i < wire.size();) {
-        if (wire[i].at > now) {
-          ++i;
-          continue;
-        }
-        const Pending pending = wire[i];
-        wire.erase(wire.begin() + static_cast<std::ptrdiff_t>(i));
-        if (pending.request == voters[pending.who].request)
-          act(pending.who, voters[pending.who].election->step(now, pending.event));
-      }
-      // What counts is until when a leader believes in its lease.
-      const auto leading = std::count_if(voters.begin(), voters.end(), [&](const Voter& v) {
-        return v.leads_until && now < *v.leads_until;
-      });
-      ASSERT_LE(leading, 1) << "seed " << seed;
+      nodes.tick();
+      ASSERT_LE(nodes.leaders(), 1) << "seed " << seed;
     }
-    EXPECT_GT(elections, 0U) << "seed " << seed;
+    EXPECT_GT(nodes.elections(), 0U) << "seed " << seed;
   }
 }
 
