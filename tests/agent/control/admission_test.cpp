@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/model/job_rules.h"
+#include "tests/agent/model/example_job.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -11,8 +12,6 @@ namespace {
 class AdmissionTest : public ::testing::Test {
  protected:
   AdmissionTest() {
-    job_.id = "j";
-    job_.nnodes = 2;
     job_.max_restarts = 1;
     join_ = {"j", 1, 4, "b", "0.1", 101};
     join_.rules = rules_of(job_);
@@ -21,7 +20,7 @@ class AdmissionTest : public ::testing::Test {
     return Admission(job_).reason_to_refuse(join_, {here_, restarts_, forming_, ending_, fewest_});
   }
 
-  JobSpec job_;
+  JobSpec job_ = example_job();
   Join join_;
   Membership here_;
   std::vector<Restart> restarts_;

@@ -10,19 +10,25 @@
 
 #include "agent/control/coordinator.h"
 #include "agent/model/job_rules.h"
+#include "tests/agent/model/example_job.h"
 
 namespace dlaunch::agent {
 
+// As the node with this rank sends it, whose agent's id is 100 more.
+inline Join example_join(const JobSpec& job, int node_rank, int slots) {
+  Join join{job.id,
+            node_rank,
+            slots,
+            "host" + std::to_string(node_rank),
+            "0.1",
+            static_cast<AgentId>(node_rank) + 100};
+  join.rules = rules_of(job);
+  return join;
+}
+
 class CoordinatorTest : public ::testing::Test {
  protected:
-  CoordinatorTest() {
-    job_.id = "j";
-    job_.nnodes = 2;
-    job_.max_restarts = 1;
-    job_.join_timeout = std::chrono::seconds(60);
-    job_.stop_timeout.usual = std::chrono::seconds(30);
-    job_.master = {"m", 29500};
-  }
+  CoordinatorTest() { job_.max_restarts = 1; }
 
   void begin() {
     coordinator_.emplace(job_, job_.master, 100, now_, unix_us);
@@ -31,13 +37,7 @@ class CoordinatorTest : public ::testing::Test {
   void from(MemberId member, Message message) {
     last_ = coordinator_->step(now_, FromMember{member, std::move(message)});
   }
-  Join join(int node_rank, int slots = 2) {
-    Join join{"j",   node_rank,
-              slots, "host" + std::to_string(node_rank),
-              "0.1", static_cast<AgentId>(node_rank) + 100};
-    join.rules = rules_of(job_);
-    return join;
-  }
+  Join join(int node_rank, int slots = 2) const { return example_join(job_, node_rank, slots); }
   void gather() {
     begin();
     from(0, join(0));
@@ -84,7 +84,7 @@ class CoordinatorTest : public ::testing::Test {
   }
 
   TimePoint now_{std::chrono::seconds(100)};
-  JobSpec job_;
+  JobSpec job_ = example_job();
   static constexpr std::int64_t unix_us = 1'700'000'000'000'000;  // the wall clock at the beginning
   std::optional<Coordinator> coordinator_;
   CoordinatorActions last_;

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "agent/control/coordinator.h"
-#include "agent/model/job_rules.h"
+#include "tests/agent/control/coordinator_fixture.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -61,19 +61,15 @@ TEST(FencingTokens, OfOthersAreBelievedUpToADayAhead) {
 class FencingOfWorlds : public ::testing::Test {
  protected:
   FencingOfWorlds() {
-    job_.id = "j";
-    job_.nnodes = 2;
     job_.min_nodes = 1;
     job_.max_restarts = 3;
-    job_.master = {"a", 29500};
   }
   void start_coordinator(std::int64_t unix_us) {
     coordinator_.emplace(job_, job_.master, 100, now_, unix_us);
     coordinator_->begin();
   }
   Join join(int node, std::uint64_t fencing = 0) {
-    Join join{"j", node, 1, "host" + std::to_string(node), "0.1", static_cast<AgentId>(node) + 100};
-    join.rules = rules_of(job_);
+    Join join = example_join(job_, node, 1);
     join.fencing = fencing;
     return join;
   }
@@ -108,7 +104,7 @@ class FencingOfWorlds : public ::testing::Test {
   }
 
   TimePoint now_{seconds(100)};
-  JobSpec job_;
+  JobSpec job_ = example_job();
   std::optional<Coordinator> coordinator_;
   CoordinatorActions last_;
 };

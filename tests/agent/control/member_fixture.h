@@ -6,18 +6,14 @@
 #include <utility>
 
 #include "agent/control/member.h"
+#include "tests/agent/model/example_job.h"
 
 namespace dlaunch::agent {
 
 class MemberTest : public ::testing::Test {
  protected:
   static JobSpec job() {
-    JobSpec job;
-    job.id = "j";
-    job.nnodes = 2;
-    job.join_timeout = std::chrono::seconds(60);
-    job.stop_timeout.usual = std::chrono::seconds(30);
-    job.master = {"m", 29500};
+    JobSpec job = example_job();
     job.node_timeout = Duration(0);
     return job;
   }

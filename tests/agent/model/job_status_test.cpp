@@ -2,37 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/agent/model/example_job.h"
+
 namespace dlaunch::agent {
 namespace {
 
-JobStatus a_status() {
-  JobStatus status;
-  status.job = "train";
-  status.program = "./train \"x\"";
-  status.version = "0.2.0";
-  status.agent = 4711;
-  status.host = "a";
-  status.node_rank = 1;
-  status.nnodes = 2;
-  status.state = "running";
-  status.waiting_for = "node 0";
-  status.round = 3;
-  status.world_size = 8;
-  status.restarts_used = 1;
-  status.max_restarts = 4;
-  status.age_s = 100;
-  status.state_age_s = 65.25;
-  status.endpoint = "a:29500";
-  status.last_failure = "rank 3 exited with code 1";
-  status.log_dir = "/logs";
-  status.pages_dir = "/pages";
-  status.workers = {{4, 0, 5000, "running", "step 1"}, {5, 1, 0, "starting", ""}};
-  return status;
-}
-
 TEST(JobStatus, JsonHasTheseNamesInThisOrder) {
+  JobStatus status = example_status();
+  status.waiting_for = "node 0";
   EXPECT_EQ(
-      to_json(a_status()),
+      to_json(status),
       R"({"job":"train","program":"./train \"x\"","version":"0.2.0","agent":4711,"host":"a","node_rank":1,)"
       R"("nnodes":2,"state":"running","waiting_for":"node 0","round":3,"world_size":8,"restarts_used":1,)"
       R"("max_restarts":4,"age_s":100.0,"state_age_s":65.25,"endpoint":"a:29500",)"
@@ -44,6 +23,27 @@ TEST(JobStatus, JsonHasTheseNamesInThisOrder) {
 TEST(JobStatus, AWorkerMustHaveItsRankPidAndState) {
   EXPECT_TRUE(status_from_json(R"({"workers":[{"rank":4,"local_rank":0,"pid":1,"state":"ended"}]})").ok());
   EXPECT_FALSE(status_from_json(R"({"workers":[{"rank":4,"local_rank":0,"pid":1}]})").ok());
+}
+
+TEST(JobStatus, SurvivesItsJson) {
+  EXPECT_EQ(*status_from_json(to_json(example_status())), example_status());
+  const auto other = status_from_json(R"({"job": "x", "unknown": 1})");  // another version's
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(other->job, "x");
+}
+
+TEST(JobStatus, AnyBytesOfAProgramMakeValidJson) {
+  JobStatus job = example_status();
+  job.program = "./\xff\x01\n\"";
+  EXPECT_TRUE(status_from_json(to_json(job)).ok());
+}
+
+TEST(JobStatus, MalformedStatusIsRejected) {
+  for (const char* text : {"", "null", "[]", "{", R"({"job": 1})", R"({"workers": 5})", R"({"workers": [1]})",
+                           R"({"workers": [{"rank": 1}]})", R"({"agent": "x"})"}) {
+    const auto status = status_from_json(text);
+    EXPECT_FALSE(status.ok()) << text;
+  }
 }
 
 }  // namespace

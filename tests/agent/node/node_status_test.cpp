@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/agent/model/example_job.h"
+
 namespace dlaunch::agent {
 namespace {
 
@@ -9,15 +11,7 @@ using std::chrono::seconds;
 
 class NodeStatusTest : public ::testing::Test {
  protected:
-  NodeStatusTest() {
-    job_.id = "train";
-    job_.nnodes = 2;
-    job_.max_restarts = 3;
-    job_.master = {"m", 29500};
-    job_.node_timeout = Duration(0);
-    node_ = NodeSpec{1, 2, "b", "default", {"./train", "--lr=1"}};
-    node_.agent = 42;
-  }
+  NodeStatusTest() { job_.max_restarts = 3; }
   JobStatus status() const {
     return node_status({job_, node_, build_, world_, member_, group_, nullptr, seconds_after(0),
                         seconds_after(40), round_done_, seconds_after(100)});
@@ -37,8 +31,8 @@ class NodeStatusTest : public ::testing::Test {
     step(StartWorkers{world_});
   }
 
-  JobSpec job_;
-  NodeSpec node_;
+  JobSpec job_ = a_job();
+  NodeSpec node_ = a_node();
   std::string build_ = "0.2";
   World world_;
   Member member_{a_job(), a_node(), "0.2", seconds_after(0)};
@@ -47,10 +41,8 @@ class NodeStatusTest : public ::testing::Test {
 
  private:
   static JobSpec a_job() {
-    JobSpec job;
+    JobSpec job = example_job();
     job.id = "train";
-    job.nnodes = 2;
-    job.master = {"m", 29500};
     job.node_timeout = Duration(0);
     return job;
   }
