@@ -88,23 +88,30 @@ dlaunch_test(NAME agent_process_test
     agent/platform/reaper_test.cpp
     agent/platform/status_socket_test.cpp
     agent/process/guard_process_test.cpp
+    agent/process/guard_test.cpp
+    agent/process/helper_process_test.cpp
     agent/process/job_mark_test.cpp
     agent/process/job_resources_test.cpp
+    agent/process/keeper_process_test.cpp
     agent/process/keeper_spawner_test.cpp
     agent/process/keeper_test.cpp
     agent/process/leader_mark_test.cpp
     agent/process/pending_execs_test.cpp
     agent/process/scratch_dir_test.cpp
     agent/process/timer_fifo_test.cpp
+    agent/process/worker_start_test.cpp
   LIBS dlaunch_agent LABELS unit)
 dlaunch_test(NAME agent_output_test
   SOURCES
     agent/observe/oom_watch_test.cpp
     agent/observe/postmortem_test.cpp
     agent/observe/process_condition_test.cpp
+    agent/observe/timer_watch_test.cpp
+    agent/observe/worker_pages_test.cpp
     agent/output/console_test.cpp
     agent/output/log_dir_test.cpp
     agent/output/log_file_test.cpp
+    agent/output/output_test.cpp
     agent/output/pseudo_terminal_test.cpp
     agent/output/rank_links_test.cpp
     agent/output/relay_test.cpp

@@ -8,13 +8,18 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/commands/log_locator_test.cpp
     launcher/commands/log_reader_test.cpp
     launcher/commands/pickle_test.cpp
+    launcher/commands/process_handle_test.cpp
+    launcher/commands/process_table_test.cpp
     launcher/commands/store_options_test.cpp
+    launcher/console/await_readers_test.cpp
     launcher/console/output_loss_test.cpp
     launcher/console/stop_signals_test.cpp
     launcher/flags/flags_test.cpp
     launcher/flags/options_test.cpp
     launcher/flags/shell_words_test.cpp
+    launcher/machine/interpreter_test.cpp
     launcher/machine/port_owner_test.cpp
+    launcher/machine/process_limits_test.cpp
     launcher/machine/program_file_test.cpp
     launcher/machine/sanitize_startup_test.cpp
     launcher/node/secret_test.cpp
@@ -22,11 +27,11 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/options/dry_run_test.cpp
     launcher/options/plan_test.cpp
     launcher/options/version_text_test.cpp
-    launcher/remote/remote_protocol_test.cpp
     launcher/remote/host_file_test.cpp
     launcher/remote/remote_dry_run_test.cpp
     launcher/remote/remote_job_test.cpp
     launcher/remote/remote_plan_test.cpp
+    launcher/remote/remote_protocol_test.cpp
     launcher/remote/ssh_diagnosis_test.cpp
     launcher/report/event_log_test.cpp
     launcher/report/report_file_test.cpp
@@ -34,7 +39,9 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/scheduler/host_list_test.cpp
     launcher/scheduler/scheduler_test.cpp
     launcher/startup/name_services_test.cpp
-    launcher/topology/accelerators_test.cpp)
+    launcher/topology/accelerators_test.cpp
+    launcher/topology/cpu_list_test.cpp
+    launcher/topology/topology_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
 dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher_remote SOURCES launcher/remote/lifeline_test.cpp)

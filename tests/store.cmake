@@ -24,6 +24,7 @@ dlaunch_test(NAME uv_loop_test LABELS store LIBS dlaunch_loop
   SOURCES store/loop/uv_loop_test.cpp)
 dlaunch_test(NAME tcp_store_test LABELS store LIBS ${store_libraries}
   SOURCES
+    store/client/blocking_socket_test.cpp
     store/client/tcp_client_test.cpp
     store/client/tcp_store_test.cpp)
 dlaunch_test(NAME stores_test LABELS store LIBS ${store_libraries}

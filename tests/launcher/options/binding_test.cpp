@@ -1,12 +1,8 @@
-// Which CPUs each worker gets on machines of several kinds, and that /sys is read into such machines.
+// Which CPUs each worker gets on machines of several kinds.
 
 #include "launcher/options/binding.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
 
 namespace dlaunch::launcher {
 namespace {
@@ -161,70 +157,9 @@ TEST(Binding, ImpossibleBindingIsReported) {
             std::string::npos);
 }
 
-TEST(CpuList, ThereAndBack) {
-  for (const char* list : {"", "0", "0,1", "0-2", "0-3,8,10-12,4095"})
-    EXPECT_EQ(to_list(*parse_cpu_list(list)), list);
-  EXPECT_EQ(to_list(*parse_cpu_list("3,1-2,2\n")), "1-3");
-  for (const char* wrong : {"a", "1-", "-1", "3-1", "1,,2", "1,", "99999999", "0-99999999", "1 2"})
-    EXPECT_FALSE(parse_cpu_list(wrong).ok()) << wrong;
-}
-
-// --- reading ---
-
-class Sys : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = ::testing::TempDir() + "dlaunch_sys_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void put(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text << '\n';
-  }
-  void put_cpu(int id, const std::string& siblings, int package, const std::string& l3) const {
-    const std::string cpu = "/sys/devices/system/cpu/cpu" + std::to_string(id);
-    put(cpu + "/topology/thread_siblings_list", siblings);
-    put(cpu + "/topology/physical_package_id", std::to_string(package));
-    put(cpu + "/cache/index0/level", "1");
-    put(cpu + "/cache/index0/shared_cpu_list", siblings);
-    put(cpu + "/cache/index3/level", "3");
-    put(cpu + "/cache/index3/shared_cpu_list", l3);
-  }
-
-  std::string root_;
-};
-
-TEST_F(Sys, TwoSocketsWithSmtAndAnOfflineCpu) {
-  put("/sys/devices/system/cpu/online", "0-2,4-7");
-  put("/sys/devices/system/node/node0/cpulist", "0-1,4-5");
-  put("/sys/devices/system/node/node1/cpulist", "2-3,6-7");
-  for (const int id : {0, 1, 2, 4, 5, 6, 7}) {
-    const int core = id % 4;
-    put_cpu(id, core == 3 ? "7" : std::to_string(core) + "," + std::to_string(core + 4), core / 2,
-            core < 2 ? "0-1,4-5" : "2,6-7");
-  }
-  put("/proc/driver/nvidia/gpus/0000:3b:00.0/information",
-      "Model: \t H200\nGPU UUID: \t GPU-77\nBus Type: PCIe");
-  put("/proc/driver/nvidia/gpus/0000:17:00.0/information", "Model: \t H200");
-  put("/sys/bus/pci/devices/0000:3b:00.0/numa_node", "1");
-
-  const Topology topology = read_topology({0, 1, 2, 3, 5, 6, 7}, root_);
-  EXPECT_TRUE(topology.knows_nodes);
-  EXPECT_EQ(topology.cpus, (std::vector<Cpu>{{0, 0, 0, 0, 0},
-                                             {1, 1, 0, 0, 0},
-                                             {2, 2, 1, 1, 2},
-                                             {5, 1, 0, 0, 0},
-                                             {6, 2, 1, 1, 2},
-                                             {7, 7, 1, 1, 2}}));
-  EXPECT_EQ(topology.gpus, (std::vector<Gpu>{{"0000:17:00.0", "", -1}, {"0000:3b:00.0", "GPU-77", 1}}));
-}
-
-TEST_F(Sys, WithoutSysfsEachCpuIsACoreOfOneNode) {
-  const Topology topology = read_topology({3, 5}, root_);
-  EXPECT_FALSE(topology.knows_nodes);
+TEST(Binding, WithoutKnownNodesAllCpusAreOne) {
+  Topology topology;
+  topology.cpus = {{3, 3, 0, 0, -1}, {5, 5, 0, 0, -1}};
   EXPECT_EQ(lists(Bind::core, 2, topology), (Lists{"3", "5"}));
   EXPECT_EQ(lists(Bind::numa, 2, topology), (Lists{"3,5", "3,5"}));
   EXPECT_EQ(lists(Bind::core_complex, 1, topology), (Lists{"3,5"}));

@@ -2,36 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
-#include "launcher/machine/interpreter.h"
-#include "tests/store/client/temporary_folder.h"
+#include "tests/launcher/topology/made_machine.h"
 
 namespace dlaunch::launcher {
 namespace {
 
-namespace fs = std::filesystem;
-
-// A file system of a machine with other devices.
-class Machine {
+class Machine : public MadeMachine {
  public:
-  void add(const std::string& path, const std::string& text = "") {
-    const fs::path whole = folder_.path() + path;
-    fs::create_directories(whole.parent_path());
-    std::ofstream(whole) << text;
+  [[nodiscard]] int count(const std::string& name, const EnvironmentMap& environment = {}) const {
+    return count_accelerators(name, environment, root());
   }
-  void add_program(const std::string& path) {
-    add(path);
-    fs::permissions(folder_.path() + path, fs::perms::owner_all);
-  }
-  int count(const std::string& name, const EnvironmentMap& environment = {}) const {
-    return count_accelerators(name, environment, folder_.path());
-  }
-  [[nodiscard]] std::string path() const { return folder_.path(); }
-
- private:
-  test::TemporaryFolder folder_;
 };
 
 TEST(Accelerators, NvidiasAreCounted) {
@@ -92,23 +72,6 @@ TEST(Accelerators, OthersAreCountedByTheirDeviceFiles) {
   machine.add("/dev/davinci0");
   machine.add("/dev/davinci_manager");
   EXPECT_EQ(machine.count("npu"), 1);
-}
-
-TEST(Interpreter, IsThatOfTheVirtualEnvironment) {
-  Machine machine;
-  const std::string here = machine.path();
-  EXPECT_EQ(python_interpreter({}, "/usr/bin/dlaunch"), "python3");
-  machine.add_program("/installed/bin/python3");
-  const std::string own = here + "/installed/bin/dlaunch";
-  EXPECT_EQ(python_interpreter({}, own), "python3")
-      << "a folder with a python3 is no virtual environment yet";
-  machine.add("/installed/pyvenv.cfg");
-  EXPECT_EQ(python_interpreter({}, own), here + "/installed/bin/python3");
-  EXPECT_EQ(python_interpreter({}, here + "/installed/lib/dlaunch/dlaunch"), here + "/installed/bin/python3");
-  machine.add_program("/active/bin/python3");
-  EXPECT_EQ(python_interpreter({{"VIRTUAL_ENV", here + "/active"}}, own), here + "/active/bin/python3");
-  EXPECT_EQ(python_interpreter({{"VIRTUAL_ENV", here + "/removed"}}, own), here + "/installed/bin/python3");
-  EXPECT_EQ(python_interpreter({{"VIRTUAL_ENV", here + "/active"}, {"PYTHON_EXEC", "pypy"}}, own), "pypy");
 }
 
 }  // namespace
