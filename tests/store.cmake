@@ -12,16 +12,22 @@ dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries}
     store/protocol/key_proof_test.cpp
     store/protocol/wire_test.cpp
     store/server/http_access_test.cpp
+    store/server/protocol_mux_limits_test.cpp
+    store/server/protocol_mux_test.cpp
+    store/server/random_bytes_test.cpp
     store/server/server_test.cpp
     store/server/session_test.cpp
     store/server/store_key_test.cpp
-    store/server/random_bytes_test.cpp
-    store/server/table_test.cpp)
+    store/server/table_test.cpp
+    store/server/table_waits_test.cpp)
 dlaunch_test(NAME status_page_test LABELS store LIBS dlaunch_status_page nlohmann_json::nlohmann_json
   SOURCES store/server/status_page_test.cpp)
 target_compile_definitions(status_page_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 dlaunch_test(NAME uv_loop_test LABELS store LIBS dlaunch_loop
-  SOURCES store/loop/uv_loop_test.cpp)
+  SOURCES
+    store/loop/uv_connections_test.cpp
+    store/loop/uv_listeners_test.cpp
+    store/loop/uv_loop_test.cpp)
 dlaunch_test(NAME tcp_store_test LABELS store LIBS ${store_libraries}
   SOURCES
     store/client/blocking_socket_test.cpp
