@@ -3,9 +3,11 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
   SOURCES
     runtime/api/any_test.cpp
     runtime/api/debug_test.cpp
+    runtime/api/device_mesh_test.cpp
     runtime/api/object_test.cpp
     runtime/api/profiling_test.cpp
     runtime/api/reference_api_test.cpp
+    runtime/api/threads_test.cpp
     runtime/collectives/collectives_test.cpp
     runtime/collectives/exchange_test.cpp
     runtime/collectives/ring_schedule_test.cpp
@@ -13,8 +15,11 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/group/first_failure_test.cpp
     runtime/group/group_collectives_test.cpp
     runtime/group/group_test.cpp
+    runtime/group/message_flow_test.cpp
+    runtime/group/new_group_test.cpp
     runtime/group/point_to_point_test.cpp
     runtime/group/robustness_test.cpp
+    runtime/group/stuck_messages_test.cpp
     runtime/group/work_test.cpp
     runtime/group/world_test.cpp
     runtime/point_to_point/matching_test.cpp
@@ -23,8 +28,8 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/point_to_point/transfers_test.cpp
     runtime/reduce/reduce_test.cpp
     runtime/rendezvous/bootstrap_test.cpp
-    runtime/rendezvous/rendezvous_test.cpp
-    runtime/rendezvous/failure_detector_test.cpp)
+    runtime/rendezvous/failure_detector_test.cpp
+    runtime/rendezvous/rendezvous_test.cpp)
 
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
@@ -85,8 +90,10 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     runtime/gloo/gloo_groups_test.cpp
     runtime/gloo/gloo_late_test.cpp
     runtime/gloo/gloo_messages_test.cpp
-    runtime/gloo/gloo_test.cpp
+    runtime/gloo/gloo_peer_loss_test.cpp
+    runtime/gloo/gloo_process_exit_test.cpp
     runtime/gloo/gloo_robustness_test.cpp
+    runtime/gloo/gloo_test.cpp
     runtime/group/rank_in_call_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_store_server_module)

@@ -5,23 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <functional>
-#include <future>
-#include <latch>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <numeric>
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "dlaunch/error.h"
-#include "runtime/base/errors.h"
 #include "runtime/point_to_point/envelope.h"
-#include "tests/runtime/collectives/forwarding_transport.h"
 #include "tests/runtime/collectives/values.h"
 #include "tests/runtime/group/thread_groups.h"
 
@@ -44,6 +33,7 @@ std::vector<float> values_of(int from, int to, std::size_t count) {
 }
 
 class Messages : public testing::TestWithParam<int> {};
+
 INSTANTIATE_TEST_SUITE_P(PointToPoint, Messages, testing::Values(1, 2, 3, 4, 5, 8));
 
 TEST_P(Messages, EveryRankSendsToEveryRankItselfToo) {
@@ -305,153 +295,6 @@ TEST(PointToPoint, WrongArgumentsAreRefused) {
   }));
 }
 
-// Data of messages from rank 1 do not arrive until the test releases them.
-class StuckTransport final : public test::ForwardingTransport {
- public:
-  using ForwardingTransport::ForwardingTransport;
-
-  std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
-    auto transfer = ForwardingTransport::post_recv(peer, slot, bytes);
-    if (peer != 1 || (slot & data_slot(0)) != data_slot(0)) return transfer;
-    return std::make_unique<Stuck>(std::move(transfer), *this);
-  }
-  void abort(const std::string& reason) noexcept override {
-    ForwardingTransport::abort(reason);
-    come_through();
-  }
-
-  void come_through() {
-    std::call_once(freed_, [this] { free_.set_value(); });
-  }
-  void await_waiter() { waited_for_.get_future().wait(); }
-
- private:
-  class Stuck final : public Transfer {
-   public:
-    Stuck(std::unique_ptr<Transfer> inner, StuckTransport& owner) : inner_(std::move(inner)), owner_(owner) {}
-    void wait(Deadline deadline) override {
-      come_free(deadline);
-      inner_->wait(deadline);
-    }
-    bool wait_until(Deadline deadline) override {
-      come_free(deadline);
-      return inner_->wait_until(deadline);
-    }
-
-   private:
-    void come_free(Deadline deadline) {
-      std::call_once(owner_.awaited_, [this] { owner_.waited_for_.set_value(); });
-      owner_.is_free_.wait_until(deadline);
-      owner_.check();
-    }
-
-    const std::unique_ptr<Transfer> inner_;
-    StuckTransport& owner_;
-  };
-
-  std::once_flag freed_;
-  std::promise<void> free_;
-  const std::shared_future<void> is_free_ = free_.get_future().share();
-  std::once_flag awaited_;
-  std::promise<void> waited_for_;
-};
-
-// `body` gets rank 0's transport too.
-void with_stuck_rank_0(int size, const std::function<void(const ProcessGroup&, StuckTransport*)>& body) {
-  expect_success(test::on_ranks(size, [&](std::unique_ptr<Transport> transport) {
-    const int rank = transport->rank();
-    StuckTransport* stuck = nullptr;
-    if (rank == 0) {
-      auto wrapped = std::make_unique<StuckTransport>(std::move(transport));
-      stuck = wrapped.get();
-      transport = std::move(wrapped);
-    }
-    const auto group = test::make_impl(rank, size, std::make_shared<CollectiveBackend>(std::move(transport)));
-    body(GroupImpl::handle(group), stuck);
-    group->destroy();
-  }));
-}
-
-TEST(PointToPoint, AStuckMessageHoldsUpNoOtherRanks) {
-  with_stuck_rank_0(3, [](const ProcessGroup& group, StuckTransport* stuck) {
-    std::vector<float> first(100000);
-    std::vector<float> second(100000);
-    if (group.rank() == 1) group.send(Tensor::of(first), 0);
-    if (group.rank() == 2) {
-      group.recv(Tensor::of(first), 0);
-      group.send(Tensor::of(second), 0);
-    }
-    if (group.rank() > 0) return;
-    const Work from_1 = group.irecv(Tensor::of(first), 1);
-    stuck->await_waiter();
-    group.send(Tensor::of(second), 2);
-    group.recv(Tensor::of(second), 2);
-    EXPECT_FALSE(from_1.is_completed());
-    stuck->come_through();
-    from_1.wait();
-  });
-}
-
-TEST(PointToPoint, AMessageBehindAStuckOneHasItsDeadline) {
-  with_stuck_rank_0(2, [](const ProcessGroup& group, StuckTransport* stuck) {
-    std::vector<float> first(100000);
-    std::vector<float> second(100000);
-    if (group.rank() == 1) {
-      // The error of rank 0 may reach this one at any time.
-      error_of([&] {
-        const Work one = group.isend(Tensor::of(first), 0);
-        const Work other = group.isend(Tensor::of(second), 0, {.tag = 1, .timeout = {}});
-        one.wait();
-        other.wait();
-      });
-      return;
-    }
-    const Work waits = group.irecv(Tensor::of(first), 1);
-    stuck->await_waiter();
-    const Work late =
-        group.irecv(Tensor::of(second), 1, {.tag = 1, .timeout = std::chrono::milliseconds(50)});
-    EXPECT_NE(error_of([&] { late.wait(); }).find("before the deadline"), std::string::npos);
-    EXPECT_FALSE(waits.is_success());
-    stuck->come_through();
-    error_of([&] { waits.wait(); });
-  });
-}
-
-TEST(PointToPoint, DestroyingWaitsForNoStuckMessage) {
-  Work received;
-  std::vector<float> into(100000);
-  with_stuck_rank_0(2, [&](const ProcessGroup& group, StuckTransport* stuck) {
-    const std::vector<float> values(100000);
-    if (group.rank() == 1) return group.send(Tensor::of(values), 0);
-    received = group.irecv(Tensor::of(into), 1);
-    stuck->await_waiter();
-  });
-  ASSERT_TRUE(received.is_completed());
-  EXPECT_NE(error_of([&] { received.wait(); }).find("the group was destroyed before"), std::string::npos);
-}
-
-TEST(PointToPoint, DestroyingWaitsForNoOperationThatOthersDoNotJoin) {
-  Work joined_by_nobody;
-  std::vector<float> values(1000000);
-  std::latch destroyed(1);
-  expect_success(test::on_ranks(2, [&](std::unique_ptr<Transport> transport) {
-    const int rank = transport->rank();
-    const auto impl = test::make_impl(rank, 2, std::make_shared<CollectiveBackend>(std::move(transport)));
-    if (rank == 0) {
-      OperationOptions options;
-      options.async_op = true;
-      joined_by_nobody = GroupImpl::handle(impl).all_reduce(Tensor::of(values), ReduceOp::sum, options);
-    } else {
-      destroyed.wait();
-    }
-    impl->destroy();
-    if (rank == 0) destroyed.count_down();
-  }));
-  ASSERT_TRUE(joined_by_nobody.is_completed());
-  EXPECT_NE(error_of([&] { joined_by_nobody.wait(); }).find("the group was destroyed before"),
-            std::string::npos);
-}
-
 TEST(PointToPoint, ABatchWithAWrongOneStartsNothing) {
   expect_success(in_groups(2, [](const ProcessGroup& group) {
     std::vector<int> value = {group.rank()};
@@ -468,140 +311,6 @@ TEST(PointToPoint, ABatchWithAWrongOneStartsNothing) {
     value[0] = 2;
     group.send(Tensor::of(value), 0);
   }));
-}
-
-// Counts the envelopes that a rank sends, by kind.
-class EnvelopeCounter final : public test::ForwardingTransport {
- public:
-  using ForwardingTransport::ForwardingTransport;
-
-  std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
-                                      std::span<const std::byte> bytes) override {
-    std::span<const std::byte> block = slot == envelope_slot ? bytes : std::span<const std::byte>();
-    const std::lock_guard lock(mutex_);
-    while (const auto envelope = parse_envelope(block)) {
-      ++counts_[envelope->kind];
-      block = block.subspan(sizeof *envelope + envelope->carried());
-    }
-    return ForwardingTransport::post_send(peer, slot, bytes);
-  }
-
-  [[nodiscard]] int sent(Envelope::Kind kind) {
-    const std::lock_guard lock(mutex_);
-    return counts_[kind];
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<Envelope::Kind, int> counts_;  // protected by mutex_
-};
-
-TEST(PointToPoint, CreditsBoundWhatLiesUntaken) {
-  expect_success(test::on_ranks(2, [](std::unique_ptr<Transport> transport) {
-    const int rank = transport->rank();
-    auto counted = std::make_unique<EnvelopeCounter>(std::move(transport));
-    EnvelopeCounter& counter = *counted;
-    const auto impl = test::make_impl(rank, 2, std::make_shared<CollectiveBackend>(std::move(counted)));
-    const ProcessGroup group = GroupImpl::handle(impl);
-    std::vector<int> value(1);
-    std::vector<int> go(1);
-    // One more than there are credits; then all are taken, and the credits are back before the receiver's
-    // sign.
-    constexpr int messages = credits_at_start + 1;
-    for (int round = 1; round <= 3; ++round) {
-      if (rank == 1) {
-        group.barrier();
-        for (int i = 0; i < messages; ++i) group.recv(Tensor::of(value), 0);
-        group.send(Tensor::of(go), 0);
-        continue;
-      }
-      std::vector<Work> works;
-      for (int i = 0; i < messages; ++i) works.push_back(group.isend(Tensor::of(value), 1));
-      group.barrier();
-      group.recv(Tensor::of(go), 1);
-      for (const Work& work : works) work.wait();
-      EXPECT_EQ(counter.sent(Envelope::Kind::eager), round * credits_at_start);
-      EXPECT_EQ(counter.sent(Envelope::Kind::rts), round);
-      EXPECT_EQ(counter.sent(Envelope::Kind::data), round);
-    }
-    impl->destroy();
-  }));
-}
-
-// In whatever order they come and are received: in every one of these, each step that looked through what
-// waits would take minutes.
-enum class Flood { receives_first, sends_first, any_source, tags_reversed };
-class MessageFlood : public testing::TestWithParam<Flood> {};
-INSTANTIATE_TEST_SUITE_P(PointToPoint, MessageFlood,
-                         testing::Values(Flood::receives_first, Flood::sends_first, Flood::any_source,
-                                         Flood::tags_reversed));
-
-TEST_P(MessageFlood, TensOfThousandsInFlightArriveInTheirOrder) {
-  const Flood flood = GetParam();
-  expect_success(in_groups(2, [flood](const ProcessGroup& group) {
-    constexpr int count = 20000;  // each way
-    const int peer = 1 - group.rank();
-    std::vector<int> out(count);
-    std::vector<int> in(count, -1);
-    std::iota(out.begin(), out.end(), 0);
-    const auto place = [](std::vector<int>& values, int i) {
-      return Tensor::from(&values[static_cast<std::size_t>(i)], {1});
-    };
-    const auto options = [flood](int i) {
-      const bool by_tag = flood == Flood::tags_reversed;
-      return MessageOptions{.tag = by_tag ? static_cast<std::uint32_t>(i) : 0, .timeout = {}};
-    };
-    std::vector<Work> works;
-    works.reserve(2 * count);
-    const auto send_all = [&] {
-      for (int i = 0; i < count; ++i) works.push_back(group.isend(place(out, i), peer, options(i)));
-    };
-    const auto receive_all = [&] {
-      const int source = flood == Flood::any_source ? any_source : peer;
-      for (int n = 0; n < count; ++n) {
-        const int i = flood == Flood::tags_reversed ? count - 1 - n : n;
-        works.push_back(group.irecv(place(in, i), source, options(i)));
-      }
-    };
-    const bool sends_first = flood == Flood::sends_first || flood == Flood::tags_reversed;
-    if (sends_first) send_all();
-    if (!sends_first) receive_all();
-    group.barrier();
-    if (sends_first) receive_all();
-    if (!sends_first) send_all();
-    for (const Work& work : works) work.wait();
-    EXPECT_EQ(in, out);
-  }));
-}
-
-TEST(PointToPoint, EnvelopesAreValidatedBeforeUse) {
-  Envelope envelope{.kind = Envelope::Kind::eager, .dtype = DType::float32, .count = 8};
-  std::vector<std::byte> block(envelope_block);
-  const auto read_from = [&](std::size_t length) {
-    std::memcpy(block.data(), &envelope, sizeof envelope);
-    return parse_envelope(std::span(block).first(length)).has_value();
-  };
-  const auto read = [&] { return read_from(block.size()); };
-  EXPECT_TRUE(read());
-  EXPECT_TRUE(read_from(sizeof envelope + 32));
-  EXPECT_FALSE(read_from(sizeof envelope + 31));
-  EXPECT_FALSE(read_from(sizeof envelope - 1));
-  envelope.kind = Envelope::Kind::rts;  // carries nothing
-  EXPECT_TRUE(read_from(sizeof envelope));
-  envelope.kind = Envelope::Kind::data;
-  EXPECT_FALSE(read_from(sizeof envelope + 31));
-  envelope.count = short_message / 4;
-  EXPECT_TRUE(read());
-  envelope.count = short_message / 4 + 1;
-  EXPECT_FALSE(read());
-  envelope.count = std::uint64_t{1} << 62;  // times four: 0
-  EXPECT_FALSE(read());
-  envelope.count = 1;
-  envelope.dtype = static_cast<DType>(200);
-  EXPECT_FALSE(read());
-  envelope.dtype = DType::float32;
-  envelope.magic = 1;
-  EXPECT_FALSE(read());
 }
 
 }  // namespace
