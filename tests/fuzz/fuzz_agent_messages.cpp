@@ -2,27 +2,21 @@
 // the length of the pieces.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include "agent/control/messages.h"
 #include "agent/model/diagnosis.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(FuzzInput input) {
   using namespace dlaunch::agent;
-  if (size < 2) return 0;
-  FrameReader reader = data[0] % 2 == 0 ? FrameReader::from_member() : FrameReader::from_coordinator();
-  const std::size_t piece = std::size_t{1} + data[1];
-  ByteSpan rest(reinterpret_cast<const std::byte*>(data) + 2, size - 2);
+  const bool from_member = input.choice() % 2 == 0;
+  FrameReader reader = from_member ? FrameReader::from_member() : FrameReader::from_coordinator();
+  const std::size_t piece = std::size_t{1} + input.choice();
+  ByteSpan rest = input.bytes();
   // Most inputs would fail at the greeting, and test nothing more.
-  if (data[0] % 2 == 0) reader.append(as_byte_span(greeting));
+  if (from_member) reader.append(as_byte_span(greeting));
   while (!rest.empty()) {
     const ByteSpan now = rest.first(std::min(piece, rest.size()));
     rest = rest.subspan(now.size());
@@ -31,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       auto message = reader.next();
       if (!message) {
         require(!message.error().message().empty());
-        return 0;
+        return;
       }
       if (!*message) break;
       // A decoded message must encode to the same bytes.
@@ -42,5 +36,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(diagnose(progress->groups).sentences.size() <= Diagnosis::max_sentences);
     }
   }
-  return 0;
 }
+
+}  // namespace

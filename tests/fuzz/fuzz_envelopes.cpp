@@ -1,17 +1,18 @@
 // libFuzzer: a block of envelopes, as another rank's messenger might send it. Results lie within the block.
-#include <cstdint>
-#include <cstdlib>
 #include <span>
 
 #include "runtime/point_to_point/envelope.h"
+#include "tests/fuzz/fuzz_target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::span<const std::byte> block = std::as_bytes(std::span(data, size));
+namespace {
+
+void fuzz(FuzzInput input) {
+  std::span<const std::byte> block = input.bytes();
   unsigned sum = 0;
   for (bool is_last = false; !is_last;) {
     const auto envelope = dlaunch::internal::parse_envelope(block);
     if (!envelope) break;
-    if (envelope->carried() > dlaunch::internal::short_message) std::abort();
+    require(envelope->carried() <= dlaunch::internal::short_message);
     for (const std::byte byte : block.subspan(sizeof *envelope, envelope->carried())) {
       sum += std::to_integer<unsigned>(byte);
     }
@@ -20,5 +21,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   [[maybe_unused]] static volatile unsigned read = 0;
   read = sum;
-  return 0;
 }
+
+}  // namespace

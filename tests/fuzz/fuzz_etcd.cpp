@@ -1,26 +1,18 @@
 // libFuzzer: replies from the address of etcd, in pieces. The first byte is the length of the pieces.
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
 
 #include "agent/control/job_ending.h"
 #include "agent/election/etcd_messages.h"
 #include "agent/election/http_reply.h"
 #include "store/base/base64.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(FuzzInput input) {
   using namespace dlaunch::agent;
-  if (size < 1) return 0;
-  const std::size_t piece = std::size_t{1} + data[0];
-  ByteSpan rest(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
+  const std::size_t piece = std::size_t{1} + input.choice();
+  ByteSpan rest = input.bytes();
   const std::string body(as_text(rest));
   HttpReply reply;
   std::string read;
@@ -29,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest = rest.subspan(now.size());
     if (!reply.append(now)) break;
     read += reply.take_body();
-    require(read.size() <= size);
+    require(read.size() <= body.size());
   }
   for (const std::string& text : {body, read}) {
     if (const auto granted = read_granted(text)) require(granted->lease != 0);
@@ -40,5 +32,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)read_trouble(500, text);
     if (const auto bytes = from_base64(text)) require(from_base64(to_base64(*bytes)) == bytes);
   }
-  return 0;
 }
+
+}  // namespace

@@ -1,27 +1,20 @@
 // libFuzzer: a FileStore's file. A decoded record must encode to the same bytes, and a truncated record is no
 // record.
-#include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "store/client/file_record.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
 using namespace dlaunch::store;
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(FuzzInput input) {
   using Status = DecodedFileRecord::Status;
   StoreLimits limits;
   limits.key_bytes = 64;
   limits.value_bytes = 1024;
-  ByteSpan rest(reinterpret_cast<const std::byte*>(data), size);
+  ByteSpan rest = input.bytes();
   while (!rest.empty()) {
     const auto decoded = decode_file_record(rest, limits);
     if (decoded.status == Status::more) {
@@ -39,5 +32,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(decode_file_record(rest.first(decoded.size - 1), limits).status != Status::whole);
     rest = rest.subspan(decoded.size);
   }
-  return 0;
 }
+
+}  // namespace

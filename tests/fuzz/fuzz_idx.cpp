@@ -5,32 +5,27 @@
 #include <zlib.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "examples/train_mnist/data_error.h"
 #include "examples/train_mnist/idx.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
+void fuzz(FuzzInput input) {
+  const bool packs = input.choice() % 2 == 0;
+  const std::string_view content = input.text();
   const int file = memfd_create("fuzz_idx", MFD_CLOEXEC);
   require(file >= 0);
   const std::string path = "/proc/self/fd/" + std::to_string(file);
-  if (data[0] % 2 == 0) {
+  if (packs) {
     const gzFile packed = gzopen(path.c_str(), "wb1");
     require(packed != nullptr);
-    if (size > 1) require(gzwrite(packed, data + 1, static_cast<unsigned>(size - 1)) > 0);
+    if (!content.empty()) require(gzwrite(packed, content.data(), static_cast<unsigned>(content.size())) > 0);
     require(gzclose(packed) == Z_OK);
   } else {
-    require(write(file, data + 1, size - 1) == static_cast<ssize_t>(size - 1));
+    require(write(file, content.data(), content.size()) == static_cast<ssize_t>(content.size()));
   }
   try {
     const auto pixels = mnist::read_images(path);
@@ -42,5 +37,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const mnist::DataError&) {
   }
   close(file);
-  return 0;
 }
+
+}  // namespace

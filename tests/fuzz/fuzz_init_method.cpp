@@ -1,20 +1,14 @@
 // The rendezvous URL, which programs take from their command lines: any text is parsed or rejected with a
 // reason, and the result has the values of the URL.
 
-#include <cstdint>
-#include <cstdlib>
 #include <string>
-#include <string_view>
 
 #include "runtime/rendezvous/bootstrap.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
 using namespace dlaunch::internal;
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
 
 std::string parameters(const GivenRank& given) {
   std::string text;
@@ -37,20 +31,18 @@ std::string url_of(const InitMethod& method) {
   return {};
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const Result<InitMethod> method = parse_init_method(text);
+void fuzz(FuzzInput input) {
+  const Result<InitMethod> method = parse_init_method(input.text());
   if (!method) {
-    check(!method.error().message().empty());
-    return 0;
+    require(!method.error().message().empty());
+    return;
   }
   const Result<InitMethod> again = parse_init_method(url_of(*method));
-  check(again && again->kind == method->kind && again->path == method->path);
-  check(again->address == method->address && again->given.rank == method->given.rank &&
-        again->given.world_size == method->given.world_size);
+  require(again && again->kind == method->kind && again->path == method->path);
+  require(again->address == method->address && again->given.rank == method->given.rank &&
+          again->given.world_size == method->given.world_size);
   if (const Result<Identity> self = identify(method->given))
-    check(self->rank >= 0 && self->rank < self->world_size);
-  return 0;
+    require(self->rank >= 0 && self->rank < self->world_size);
 }
+
+}  // namespace

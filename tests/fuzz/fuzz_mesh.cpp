@@ -4,8 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -14,6 +12,7 @@
 
 #include "runtime/backends/gloo/connection.h"
 #include "runtime/backends/gloo/handshake.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
@@ -22,7 +21,7 @@ using namespace dlaunch::internal;
 class Taker final : public FrameHandler {
  public:
   void on_frame(Connection& /*connection*/, const Frame& frame, std::span<const std::byte> bytes) override {
-    if (bytes.size() != frame.length || frame.kind == Frame::data) std::abort();
+    require(bytes.size() == frame.length && frame.kind != Frame::data);
     for (const std::byte byte : bytes) sum_ = sum_ + std::to_integer<unsigned>(byte);
   }
   std::shared_ptr<Incoming> find_receive(Connection& /*connection*/, const Frame& frame) override {
@@ -42,28 +41,31 @@ class Taker final : public FrameHandler {
   volatile unsigned sum_ = 0;
 };
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string text(reinterpret_cast<const char*>(data), size);
+void fuzz(FuzzInput input) {
+  const std::string text(input.text());
   if (const auto contact = parse_contact(text)) {
-    if (parse_contact(to_text(*contact)) != contact) std::abort();
+    require(parse_contact(to_text(*contact)) == contact);
   }
-  if (size >= opening_size) {
+  if (text.size() >= opening_size) {
     (void)ServerHandshake::begin(text.substr(0, opening_size), std::string(process_id_size, 'i'), "key");
   }
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) std::abort();
+  require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
   Taker handler;
   std::mutex mutex;
   EndpointLock lock(mutex);
   const auto connection =
       std::make_shared<Connection>(handler, Descriptor([&] { return ends[0]; }), "peer", 2);
-  const std::size_t half = size / 2;
-  if (write(ends[1], data, half) != static_cast<ssize_t>(half)) std::abort();
-  bool goes_on = !connection->read(lock);
-  if (goes_on && write(ends[1], data + half, size - half) != static_cast<ssize_t>(size - half)) std::abort();
-  if (goes_on) (void)connection->read(lock);
+  const std::size_t half = text.size() / 2;
+  const auto send = [&](std::string_view part) {
+    require(write(ends[1], part.data(), part.size()) == static_cast<ssize_t>(part.size()));
+  };
+  send(input.text().substr(0, half));
+  if (!connection->read(lock)) {
+    send(input.text().substr(half));
+    (void)connection->read(lock);
+  }
   close(ends[1]);
-  return 0;
 }
+
+}  // namespace

@@ -1,7 +1,6 @@
 // libFuzzer: an object as another rank might send it. The first byte selects its type; the signature, which
 // an attacker knows, precedes the rest. A decoded object must encode to the same bytes.
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +15,7 @@
 
 #include "dlaunch/any.h"
 #include "dlaunch/codec.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace app {
 
@@ -45,7 +45,7 @@ void read_as(std::string_view payload) {
     return;
   }
   // Only sorted containers may have another order.
-  if (dlaunch::to_bytes(object).size() != bytes.size()) std::abort();
+  require(dlaunch::to_bytes(object).size() == bytes.size());
 }
 
 void read_any(std::string_view payload) {
@@ -54,18 +54,16 @@ void read_any(std::string_view payload) {
   bytes += payload;
   try {
     const auto any = dlaunch::from_bytes<dlaunch::Any>(bytes);
-    if (dlaunch::from_bytes<dlaunch::Any>(dlaunch::to_bytes(any)) != any) std::abort();
+    require(dlaunch::from_bytes<dlaunch::Any>(dlaunch::to_bytes(any)) == any);
     (void)to_string(any);
   } catch (const dlaunch::DistError&) {  // as expected
   }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  const std::string_view payload(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 4) {
+void fuzz(FuzzInput input) {
+  const unsigned type = input.choice() % 4U;
+  const std::string_view payload = input.text();
+  switch (type) {
     case 0:
       read_any(payload);
       break;
@@ -80,5 +78,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       read_as<std::map<int, std::unordered_map<std::string, std::variant<bool, std::set<int>>>>>(payload);
       break;
   }
-  return 0;
 }
+
+}  // namespace

@@ -2,8 +2,6 @@
 // bounded memory, and what users see of it is text.
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "agent/model/error_file.h"
@@ -12,14 +10,11 @@
 #include "agent/process/elf_machine.h"
 #include "store/base/cgroup.h"
 #include "store/base/sanitize.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
 using namespace dlaunch::agent;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 bool is_text(const std::string& text) { return sanitize_for_terminal(text, true) == text; }
 
@@ -66,12 +61,10 @@ void console(const std::string& text) {
   }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 4) {
+void fuzz(FuzzInput input) {
+  const unsigned kind = input.choice() % 4U;
+  const std::string text(input.text());
+  switch (kind) {
     case 0:
       error_file(text);
       break;
@@ -85,5 +78,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     default:
       console(text);
   }
-  return 0;
 }
+
+}  // namespace

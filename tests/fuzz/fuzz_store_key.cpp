@@ -1,12 +1,15 @@
 // libFuzzer: the first 8 bytes select how the rest is sent to a store with a key.
 #include <cstddef>
-#include <cstdint>
 
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/key_fuzz_client.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const std::size_t choices = std::min<std::size_t>(size, 8);
-  dlaunch::test::send_random_proofs(input.substr(0, choices), input.substr(choices));
-  return 0;
+namespace {
+
+void fuzz(FuzzInput input) {
+  constexpr std::size_t choices = 8;
+  const std::string_view text = input.text();
+  dlaunch::test::send_random_proofs(text.substr(0, choices), text.substr(std::min(choices, text.size())));
 }
+
+}  // namespace

@@ -1,26 +1,19 @@
 // libFuzzer: the request parser of one dialect of PyTorch's protocol, GENERATION. A decoded stream must
 // encode to the same bytes, and cutting the stream anywhere must not change the result.
-#include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "store/protocol/wire.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
 using namespace dlaunch::store;
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(FuzzInput input) {
   constexpr Dialect dialect = Dialect::GENERATION;
   StoreLimits limits;
   limits.request_bytes = 1 << 16;
-  ByteSpan rest(reinterpret_cast<const std::byte*>(data), size);
+  ByteSpan rest = input.bytes();
   Request request;
   while (!rest.empty()) {
     const Decoded decoded = decode(dialect, rest, limits, request);
@@ -41,5 +34,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(decode(dialect, rest.first(decoded.size - 1), limits, early).status != Decoded::Status::whole);
     rest = rest.subspan(decoded.size);
   }
-  return 0;
 }
+
+}  // namespace

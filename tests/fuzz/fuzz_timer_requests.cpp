@@ -2,21 +2,16 @@
 // bounds, and the table of timers stays consistent.
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "agent/observe/timer_requests.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
 using namespace dlaunch::agent;
 
 constexpr double wall_s = 1'700'000'000;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 void take(std::string_view line, TimerBook& book) {
   require(line.size() <= longest_timer_request + 1 && line.find('\n') == std::string_view::npos);
@@ -32,14 +27,11 @@ void take(std::string_view line, TimerBook& book) {
   require(book.take(*request, 1, TimePoint{}));  // the input is too short for more than there is room for
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
+void fuzz(FuzzInput input) {
   TimerLines lines;
   TimerBook book;
-  const std::string_view all(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const std::size_t piece = 1 + data[0];
+  const std::size_t piece = std::size_t{1} + input.choice();
+  const std::string_view all = input.text();
   for (std::size_t at = 0; at < all.size(); at += piece)
     lines.cut(all.substr(at, piece), [&](std::string_view line) { take(line, book); });
   while (const auto next = book.next()) {
@@ -54,5 +46,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             }) == said);
   }
   require(book.size() == 0);
-  return 0;
 }
+
+}  // namespace

@@ -2,7 +2,6 @@
 // copy or in both: six bytes each, position (two) and value (four; the last selects how). The agent reads,
 // diagnoses and shows every result.
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -10,15 +9,12 @@
 #include "agent/model/worker_record.h"
 #include "launcher/commands/job_dump.h"
 #include "tests/agent/model/made_page.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
 using namespace dlaunch;
 using namespace dlaunch::agent;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 MadePage good_page() {
   MadePage page(1, 8);
@@ -30,19 +26,18 @@ MadePage good_page() {
   return page;
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(FuzzInput input) {
   constexpr std::size_t step = 6;
   static const MadePage good = good_page();
   std::vector<std::byte> first(good.bytes().begin(), good.bytes().end());
   std::vector<std::byte> second = first;
-  for (std::size_t at = 0; at + step <= size; at += step) {
+  const std::span<const std::byte> bytes = input.bytes();
+  for (std::size_t at = 0; at + step <= bytes.size(); at += step) {
     std::uint16_t place = 0;
     std::uint32_t word = 0;
-    std::memcpy(&place, data + at, sizeof place);
-    std::memcpy(&word, data + at + sizeof place, sizeof word);
-    const std::uint8_t how = data[at + step - 1];
+    std::memcpy(&place, bytes.data() + at, sizeof place);
+    std::memcpy(&word, bytes.data() + at + sizeof place, sizeof word);
+    const auto how = std::to_integer<unsigned>(bytes[at + step - 1]);
     // Most of a page is empty: only the header, the first groups and the first records matter.
     constexpr std::size_t starts[] = {0, offsetof(page::Page, groups), offsetof(page::Page, records)};
     const std::size_t offset = starts[how % 3] + place % 640;
@@ -51,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   (void)parse_page_head(second);
   auto record = parse_worker_page(first, second);
-  if (!record) return 0;
+  if (!record) return;
   require(record->rank >= 0 && record->rank < record->world_size);
   for (const auto& group : record->groups) require(group.done <= group.entered && group.name.size() <= 48);
 
@@ -63,5 +58,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           Diagnosis::max_sentences);
   dump.workers.push_back({{}, 0, std::move(seen), {}, "", ""});
   require(!launcher::to_text(dump).empty() && !launcher::to_json(dump).empty());
-  return 0;
 }
+
+}  // namespace
