@@ -12,8 +12,11 @@ import os
 import re
 import sys
 
+from functions import functions
+
 ROOT = sys.argv[1]
 SOURCE = (".cpp", ".h", ".c")
+WRITTEN = (*SOURCE, ".py", ".cmake", "CMakeLists.txt")
 FOLDERS = ("store", "agent", "launcher", "runtime", "examples", "tests", "bench")
 
 # Headers through which code reaches the world outside its own memory. <sys/wait.h> is not among them: its macros take an
@@ -107,7 +110,9 @@ BANNED = [
     (r"\bprintf\s*\(|std::cout", "print through the log or the reporter",
      ("launcher/console/command_io.cpp", "examples/", "bench/", "tests/")),
 ]
-LONGEST_FILE = 950
+LONGEST_FILE = 500
+LONGEST_FUNCTION = 80
+LONGEST_TEST = 120  # a function in tests/
 
 # The namespace of a folder's rooms; namespaces within it are the folder's own.
 NAMESPACES = {
@@ -150,8 +155,10 @@ def check_source(path, lines):
     room = os.path.dirname(path)
     if folder in ("store", "agent", "launcher", "runtime") and room not in ROOMS:
         complain(path, 1, f"{room}/ is no room of tests/house/taste.py: what does it promise, what may it include?")
-    if len(lines) > LONGEST_FILE:
-        complain(path, len(lines), f"longer than {LONGEST_FILE} lines: is it one idea?")
+    longest = LONGEST_TEST if folder == "tests" else LONGEST_FUNCTION
+    for first, last, name in functions("".join(lines)):
+        if last - first >= longest:
+            complain(path, first, f"{name} has {last - first + 1} lines, and may have {longest}: cut it where it changes its subject")
     if path.endswith(".h") and "#pragma once\n" not in lines:
         complain(path, 1, "a header begins with what it promises and has #pragma once")
     check_namespace(path, lines)
@@ -234,10 +241,15 @@ def check_promises():
 
 
 def main():
-    sources = sorted(path for path in files() if path.endswith(SOURCE))
-    for path in sources:
+    written = sorted(path for path in files() if path.endswith(WRITTEN))
+    sources = [path for path in written if path.endswith(SOURCE)]
+    for path in written:
         with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-            check_source(path, file.readlines())
+            lines = file.readlines()
+        if len(lines) > LONGEST_FILE:
+            complain(path, len(lines), f"longer than {LONGEST_FILE} lines: is it one idea?")
+        if path in sources:
+            check_source(path, lines)
     check_dead_sources(sources)
     check_promises()
     for text in complaints:
