@@ -73,9 +73,9 @@ TEST_F(WorkerPagesTest, ExitRecordIsOfTheJobsWorldOnly) {
   MadePage made = waiting(0, ended_process());
   made.raw().header.left_in_exception = 1;
   put({3, 0}, made);
-  EXPECT_TRUE(pages_.exit_record({3, 0}, 2).left_in_exception);
-  EXPECT_FALSE(pages_.exit_record({3, 0}, 8).left_in_exception) << "the program had a world of its own";
-  EXPECT_FALSE(pages_.exit_record({3, 1}, 2).left_in_exception) << "no page";
+  EXPECT_TRUE(pages_.exit_record({3, 0}, 2).in_exception);
+  EXPECT_FALSE(pages_.exit_record({3, 0}, 8).in_exception) << "the program had a world of its own";
+  EXPECT_FALSE(pages_.exit_record({3, 1}, 2).in_exception) << "no page";
 }
 
 TEST_F(WorkerPagesTest, ANewWorkersPredecessorsPageIsRemoved) {

@@ -161,7 +161,7 @@ TEST_F(OutputTest, TheLastLinesAreThoseOfStderrOrElseOfStdout) {
     if (output.last_line({0, 0}) != "IndexError: 7" || output.last_line({0, 1}) != "epoch 2") return false;
     const auto first = output.drain({0, 0});
     const auto second = output.drain({0, 1});
-    return first.text == "IndexError: 7\n" && !first.are_of_stdout && second.text == "epoch 1\nepoch 2\n" &&
+    return first.text == "IndexError: 7" && !first.are_of_stdout && second.text == "epoch 1\nepoch 2" &&
            second.are_of_stdout && output.drain({0, 2}).text.empty();
   });
 }
@@ -171,7 +171,7 @@ TEST_F(OutputTest, WhatWasWrittenBeforeTheSignalIsKept) {
     workers.write(0, Stream::err, "ValueError: before\n");
     output.keep_output_tails();
     workers.write(0, Stream::err, "Terminated\n");
-    return output.take_kept_tail({0, 0}) == "ValueError: before\n" && output.take_kept_tail({0, 0}).empty();
+    return output.take_kept_tail({0, 0}) == "ValueError: before" && output.take_kept_tail({0, 0}).empty();
   });
 }
 

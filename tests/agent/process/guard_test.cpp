@@ -20,7 +20,7 @@ namespace dlaunch::agent {
 namespace {
 
 class GuardTest : public testing::Test, public TimerHandler {
- protected:
+ public:
   GuardTest() : before_(children_of(getpid())) {
     keeper_ = fork();
     if (keeper_ == 0) {
