@@ -16,12 +16,9 @@ namespace dlaunch::agent {
 
 // As the node with this rank sends it, whose agent's id is 100 more.
 inline Join example_join(const JobSpec& job, int node_rank, int slots) {
-  Join join{job.id,
-            node_rank,
-            slots,
-            "host" + std::to_string(node_rank),
-            "0.1",
-            static_cast<AgentId>(node_rank) + 100};
+  Join join{job.id, node_rank,
+            slots,  "host" + std::to_string(node_rank),
+            "0.1",  static_cast<AgentId>(node_rank) + 100};
   join.rules = rules_of(job);
   return join;
 }
