@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "agent/platform/reaper.h"
 #include "agent/process/passed_descriptors.h"
@@ -161,7 +165,8 @@ TEST_F(KeeperProcessTest, EndsAllWhenTheAgentHasEnded) {
   const pid_t pid = await_started(0);
   EXPECT_TRUE(birth_of(pid));
   close_agents_ends();
-  EXPECT_EQ(waitpid(keeper_.child, nullptr, 0), std::exchange(keeper_.child, -1));
+  const pid_t child = std::exchange(keeper_.child, -1);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_FALSE(birth_of(pid));
 }
 
