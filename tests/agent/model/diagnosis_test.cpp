@@ -96,8 +96,9 @@ TEST(Diagnosis, StoppedProcessIsReportedAndIsTheCauseIfAllRanksEntered) {
   RankProgress stopped = in(1, 3, seconds(1));
   stopped.condition = Condition::stopped;
   const Diagnosis found = diagnose({group(2, {in(0, 3, seconds(2)), stopped})});
-  EXPECT_EQ(found.sentences,
-            Sentences{"rank 1 is stopped in all_reduce #3 of group default, for which ranks have waited 2 s"});
+  EXPECT_EQ(
+      found.sentences,
+      Sentences{"rank 1 is stopped in all_reduce #3 of group default, for which ranks have waited 2 s"});
   EXPECT_EQ(found.missing, std::vector{1});
 }
 
