@@ -185,8 +185,8 @@ std::string fish() {
   }
   std::string complete_commands;
   for (const Command& command : commands())
-    complete_commands +=
-        "complete -c dlaunch -n __dlaunch_first -a " + command.name + " -d " + shell_quoted(command.does) + "\n";
+    complete_commands += "complete -c dlaunch -n __dlaunch_first -a " + command.name + " -d " +
+                         shell_quoted(command.does) + "\n";
   Parts parts = common_parts("command $words[1]", "$words[2]");
   parts.insert(parts.end(), {{"with_value", with_value},
                              {"complete_commands", complete_commands},

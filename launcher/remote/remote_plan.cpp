@@ -165,7 +165,8 @@ Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<Ho
 
   RemotePlan plan;
   plan.key = facts.terms.key;
-  if (!options.secret.empty()) plan.secret_line = "export DLAUNCH_TOKEN=" + shell_quoted(options.secret) + "\n";
+  if (!options.secret.empty())
+    plan.secret_line = "export DLAUNCH_TOKEN=" + shell_quoted(options.secret) + "\n";
   plan.fixed_size = options.job.min_nodes == options.job.nnodes;
   plan.job = options.job;
   if (plan.job.id.empty()) plan.job.id = "hosts-" + hex(facts.random);

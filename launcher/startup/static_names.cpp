@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/startup/name_services.h"
 #include "launcher/machine/program_output.h"
+#include "launcher/startup/name_services.h"
 #include "store/client/steady_time.h"
 
 // NOLINTBEGIN(readability-identifier-naming): the linker's names
