@@ -71,6 +71,7 @@ dlaunch_test(NAME agent_test
 
 dlaunch_test(NAME sim_test
   SOURCES
+    agent/node/runner_test.cpp
     sim/elastic_swarm_test.cpp
     sim/elastic_test.cpp
     sim/failover_test.cpp
