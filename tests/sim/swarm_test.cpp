@@ -365,7 +365,7 @@ TEST(Swarm, RandomJobsKeepTheInvariants) {
   // The swarm must have met success, failure, signals and loss, or it tests less than it promises.
   if (count > 1) {
     EXPECT_TRUE(codes.contains(0) && codes.contains(1) && codes.contains(143));
-    EXPECT_GT(codes.size(), 50U);
+    EXPECT_GT(codes.size(), slowness > 1 ? 25U : 50U);
   }
 }
 
