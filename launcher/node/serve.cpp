@@ -87,6 +87,7 @@ Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
   agent::JobSpec& job = plan.job;
   const bool must = plan.serves == JobPlan::Serves::yes;
   std::optional<Error> failure;
+  std::uint16_t failed_port = 0;
   for (std::size_t i = 0; i < job.endpoints.size(); ++i) {
     auto listening = listen_at(server, job.endpoints[i], is_alone(job));
     const bool foreign = !listening && names_none_of_ours(listening.error());
@@ -103,11 +104,14 @@ Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
     log::debug(listening.error().message());
     // If it is in use, then by another agent of this job on this machine; otherwise the Join reports it.
     const bool others = foreign || listening.error().kind == ErrorKind::in_use;
-    if (!failure && (must || !others)) failure = name_port_owner(listening.error(), job.endpoints[i].port);
+    if (!failure && (must || !others)) {
+      failure = listening.error();
+      failed_port = job.endpoints[i].port;
+    }
   }
   if (!failure) return Served{};
   std::string hint = what_to_do(*failure, plan);
-  return std::move(*failure).with_hint(std::move(hint));
+  return name_port_owner(std::move(*failure), failed_port).with_hint(std::move(hint));
 }
 
 HttpRules http_rules_of(const JobPlan& plan, const std::string& secret) {
