@@ -86,6 +86,13 @@ class LeaseRules {
   // No fence is further away.
   [[nodiscard]] Duration longest_fence() const { return gone_with_leader(TimePoint{}) - TimePoint{}; }
 
+  // --- the mark of a leader (agent/process/leader_mark.h) ---
+
+  [[nodiscard]] Duration mark_interval() const { return heartbeat_interval(); }
+  // A mark that was refreshed longer ago is of a leader whose leases are all over: the leader may have
+  // granted until the next refresh was due, and one interval is for a refresh that was late.
+  [[nodiscard]] Duration mark_counts_for() const { return longest_fence() + 2 * mark_interval(); }
+
  private:
   static constexpr Duration shortest_death = std::chrono::milliseconds(100);
 

@@ -123,9 +123,8 @@ agent::Runner::Config NodeAgent::runner_config() {
                                [this] { dependencies_.loop.stop(); }};
   config.records = &pages_;
   config.unix_us = unix_us();
-  config.had_predecessor =
-      leader_mark_ && leader_mark_->was_left_within(agent::LeaseRules(plan.job.node_timeout).longest_fence() +
-                                                    2 * plan.job.heartbeat_interval());
+  config.had_predecessor = leader_mark_ && leader_mark_->was_left_within(
+                                               agent::LeaseRules(plan.job.node_timeout).mark_counts_for());
   config.secret = dependencies_.options.secret;
   config.on_proved = [this](const std::string& host) { server_.trust(host); };
   config.draw_nonce = [] { return random_bytes(agent::nonce_size); };
@@ -153,10 +152,10 @@ void NodeAgent::write_event(const agent::Event& event, const EventFacts& facts) 
 void NodeAgent::make_leader_mark() {
   UvLoop& loop = dependencies_.loop;
   const agent::JobSpec& job = dependencies_.plan.job;
-  if (!served_.endpoint || job.nnodes + job.spares == 1 || !agent::LeaseRules(job.node_timeout).exist())
-    return;
+  const agent::LeaseRules leases(job.node_timeout);
+  if (!served_.endpoint || job.nnodes + job.spares == 1 || !leases.exist()) return;
   leader_mark_.emplace(agent::LeaderMark::Dependencies{loop, loop}, temporary_folder(), job.id,
-                       job.endpoint(*served_.endpoint), job.heartbeat_interval());
+                       job.endpoint(*served_.endpoint), leases.mark_interval());
 }
 
 void NodeAgent::keep_leader_mark() {
