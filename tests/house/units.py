@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Each unit (a source and its header) has a test file of its name in the folder of tests/ that mirrors its room:
+agent/process/keeper.cpp is tested by tests/agent/process/keeper_test.cpp. A unit without decisions of its own, or one that
+only a whole process can show, stands in a table below with the test that covers it.
+
+    units.py REPOSITORY
+"""
+
+import os
+import sys
+
+ROOT = sys.argv[1]
+FOLDERS = ("agent", "launcher", "runtime", "store")
+SOURCE = (".cpp", ".h", ".c")
+TESTS = ("_test.cpp", "_test.c", "_test.py")
+# A public header is compiled by itself (tests/runtime.cmake). What it declares is tested where it is defined.
+PUBLIC_HEADERS = "runtime/include/"
+# Rooms whose tests are in a folder of another name.
+TESTS_OF_ROOM = {"runtime/backends/gloo": "runtime/gloo"}
+
+# Unit: the test file that covers it.
+COVERED_BY = {
+    "agent/control/coordinator_text": "agent/control/coordinator_rounds_test.cpp",
+    "agent/control/membership": "agent/control/coordinator_members_test.cpp",
+    "agent/control/message_io": "agent/control/messages_wire_test.cpp",
+    "agent/control/one_of": "agent/control/messages_wire_test.cpp",
+    "agent/election/etcd_election": "process/etcd_test.py",
+    "agent/model/event": "launcher/report/event_log_test.cpp",
+    "agent/model/fencing": "agent/control/fencing_test.cpp",
+    "agent/model/field_list": "agent/control/messages_test.cpp",
+    "agent/model/json_fields": "agent/model/job_status_test.cpp",
+    "agent/model/log_message": "agent/control/coordinator_test.cpp",
+    "agent/model/spawner": "sim/swarm_test.cpp",
+    "agent/model/worker_exit": "agent/model/exit_status_test.cpp",
+    "agent/model/worker_records": "agent/model/diagnosis_test.cpp",
+    "agent/node/endpoint_probe": "process/elastic_test.py",
+    "agent/node/reporter": "agent/node/runner_test.cpp",
+    "agent/process/clone_into_cgroup": "agent/process/worker_start_test.cpp",
+    "agent/process/job_cgroup": "process/cleanliness_test.py",
+    "agent/process/passed_descriptors": "agent/process/keeper_process_test.cpp",
+    "agent/process/raw_syscall": "agent/process/guard_process_test.cpp",
+    "launcher/build_commit": "process/write_commit_test.py",
+    "launcher/commands/commands": "process/commands_test.py",
+    "launcher/commands/completion": "process/commands_test.py",
+    "launcher/commands/completion_command": "process/commands_test.py",
+    "launcher/commands/completion_templates": "process/commands_test.py",
+    "launcher/commands/doctor_command": "process/commands_test.py",
+    "launcher/commands/dump_command": "process/commands_test.py",
+    "launcher/commands/endpoint_status": "process/commands_test.py",
+    "launcher/commands/job_list": "process/commands_test.py",
+    "launcher/commands/logs_command": "process/logs_test.py",
+    "launcher/commands/process_stacks": "process/commands_test.py",
+    "launcher/commands/status_command": "process/commands_test.py",
+    "launcher/commands/stop_command": "process/commands_test.py",
+    "launcher/commands/store_command": "process/store_test.py",
+    "launcher/commands/top_command": "process/commands_test.py",
+    "launcher/console/command_io": "process/commands_test.py",
+    "launcher/console/terminal_suspend": "process/terminal_test.py",
+    "launcher/flags/command_line": "launcher/flags/flags_test.cpp",
+    "launcher/flags/config_file": "launcher/flags/flags_test.cpp",
+    "launcher/flags/flag_table": "launcher/flags/flags_test.cpp",
+    "launcher/flags/settings": "launcher/flags/flags_test.cpp",
+    "launcher/flags/spelling": "launcher/options/plan_test.cpp",
+    "launcher/flags/value_parsers": "launcher/flags/flags_test.cpp",
+    "launcher/machine/collect_facts": "process/launch_test.py",
+    "launcher/machine/local_addresses": "launcher/options/plan_test.cpp",
+    "launcher/machine/machine": "process/launch_test.py",
+    "launcher/machine/mpi_proxy": "process/odd_start_test.py",
+    "launcher/machine/program_output": "process/ssh_test.py",
+    "launcher/main": "process/launch_test.py",
+    "launcher/node/containment": "process/cleanliness_test.py",
+    "launcher/node/final_report": "process/failure_test.py",
+    "launcher/node/node_agent": "process/nodes_test.py",
+    "launcher/node/node_output": "process/output_test.py",
+    "launcher/node/node_process": "process/launch_test.py",
+    "launcher/node/serve": "process/nodes_test.py",
+    "launcher/node/tls": "process/secret_test.py",
+    "launcher/node/unfit_node": "process/nodes_test.py",
+    "launcher/node/wall_clock": "process/launch_test.py",
+    "launcher/options/check_combinations": "launcher/flags/options_test.cpp",
+    "launcher/options/failure_flags": "launcher/flags/options_test.cpp",
+    "launcher/options/lifeline_terms": "launcher/remote/remote_protocol_test.cpp",
+    "launcher/options/log_flags": "launcher/flags/options_test.cpp",
+    "launcher/options/options": "launcher/flags/options_test.cpp",
+    "launcher/options/options_from_settings": "launcher/flags/options_test.cpp",
+    "launcher/options/rdzv_conf": "launcher/flags/options_test.cpp",
+    "launcher/options/settings_reader": "launcher/flags/options_test.cpp",
+    "launcher/remote/host_process": "process/hosts_test.py",
+    "launcher/remote/local_host": "process/hosts_test.py",
+    "launcher/remote/remote_run": "process/hosts_test.py",
+    "launcher/remote/remote_runner": "process/hosts_test.py",
+    "launcher/report/clock_time": "launcher/report/report_test.cpp",
+    "launcher/report/torchelastic_events": "launcher/report/event_log_test.cpp",
+    "launcher/scheduler/job_port": "launcher/scheduler/scheduler_test.cpp",
+    "launcher/scheduler/scheduler_allocation": "launcher/scheduler/scheduler_test.cpp",
+    "launcher/scheduler/scheduler_kubernetes": "launcher/scheduler/scheduler_test.cpp",
+    "launcher/scheduler/scheduler_mpi": "launcher/scheduler/scheduler_test.cpp",
+    "launcher/scheduler/scheduler_pbs": "launcher/scheduler/scheduler_test.cpp",
+    "launcher/scheduler/scheduler_slurm": "launcher/scheduler/scheduler_test.cpp",
+    "launcher/startup/static_names": "process/names_test.py",
+    "store/base/bytes": "store/protocol/wire_test.cpp",
+    "store/base/cgroup": "store/base/task_limits_test.cpp",
+    "store/base/header_text": "store/server/http_access_test.cpp",
+    "store/base/hex": "agent/control/messages_wire_test.cpp",
+    "store/base/io": "store/loop/uv_loop_test.cpp",
+    "store/base/locked_dir": "agent/process/scratch_dir_test.cpp",
+    "store/base/log": "process/output_test.py",
+    "store/base/namespaces": "agent/control/coordinator_test.cpp",
+    "store/base/overloaded": "agent/control/coordinator_test.cpp",
+    "store/base/random": "store/server/random_bytes_test.cpp",
+    "store/base/result": "store/base/number_test.cpp",
+    "store/base/shared_bytes": "store/base/out_queue_test.cpp",
+    "store/base/small_file": "store/base/task_limits_test.cpp",
+    "store/base/time": "store/loop/uv_loop_test.cpp",
+    "store/client/error_text": "store/client/tcp_store_test.cpp",
+    "store/client/file_record": "store/client/file_store_test.cpp",
+    "store/client/file_watch": "store/client/file_store_test.cpp",
+    "store/client/hash_store": "store/client/stores_test.cpp",
+    "store/client/job_key": "store/protocol/key_proof_test.cpp",
+    "store/client/locked_file": "store/client/file_store_test.cpp",
+    "store/client/prefix_store": "store/client/stores_test.cpp",
+    "store/client/steady_time": "store/client/file_store_test.cpp",
+    "store/client/store": "store/client/stores_test.cpp",
+    "store/contract/worker_env": "agent/model/worker_environment_test.cpp",
+    "store/contract/worker_page": "agent/model/worker_record_test.cpp",
+    "store/loop/uv_addresses": "store/loop/uv_connections_test.cpp",
+    "store/loop/uv_loop_impl": "store/loop/uv_loop_test.cpp",
+    "store/loop/uv_poller": "agent/process/keeper_spawner_test.cpp",
+    "store/loop/uv_sockets": "store/loop/uv_connections_test.cpp",
+    "store/protocol/limits": "store/protocol/wire_test.cpp",
+    "store/server/port_limits": "store/server/protocol_mux_limits_test.cpp",
+    "store/server/secure_network": "store/tls/tls_test.cpp",
+    "store/server/store_access": "store/server/store_key_test.cpp",
+    "store/server/store_host": "store/server/hosted_store_test.cpp",
+    "store/tls/secure_session": "store/tls/tls_test.cpp",
+    "store/tls/tls_client": "store/tls/tls_test.cpp",
+    "store/tls/tls_session": "store/tls/tls_test.cpp",
+}
+# The same for runtime/.
+RUNTIME_COVERED_BY = {
+    "runtime/api/backend_name": "runtime/api/reference_api_test.cpp",
+    "runtime/api/breakpoint": "runtime/api/debug_test.cpp",
+    "runtime/api/c_api_groups": "runtime/api/c_api_test.c",
+    "runtime/api/c_api_stores": "runtime/api/c_stores_test.c",
+    "runtime/api/c_api_watch": "runtime/api/c_api_test.c",
+    "runtime/api/distributed": "runtime/api/init_test.cpp",
+    "runtime/api/error": "runtime/api/public_api_test.cpp",
+    "runtime/api/free_calls": "runtime/api/every_call_test.cpp",
+    "runtime/api/group_breakpoint": "runtime/api/debug_test.cpp",
+    "runtime/api/spawn_message": "runtime/api/spawn_test.cpp",
+    "runtime/api/spawn_process": "runtime/api/spawn_test.cpp",
+    "runtime/api/spawned_rank": "runtime/api/spawn_test.cpp",
+    "runtime/api/tensor": "runtime/api/reference_api_test.cpp",
+    "runtime/backend/backend": "runtime/group/work_test.cpp",
+    "runtime/backend/collective_backend": "runtime/group/group_collectives_test.cpp",
+    "runtime/backend/mailbox": "runtime/collectives/collectives_test.cpp",
+    "runtime/backend/module_file": "runtime/api/public_api_test.cpp",
+    "runtime/backend/operation_queue": "runtime/group/work_test.cpp",
+    "runtime/backend/registry": "runtime/rendezvous/bootstrap_test.cpp",
+    "runtime/backends/gloo/connect": "runtime/gloo/interfaces_test.cpp",
+    "runtime/backends/gloo/connection": "runtime/gloo/endpoint_test.cpp",
+    "runtime/backends/gloo/descriptor": "runtime/gloo/endpoint_test.cpp",
+    "runtime/backends/gloo/dial": "runtime/gloo/endpoint_test.cpp",
+    "runtime/backends/gloo/endpoints": "runtime/gloo/endpoint_test.cpp",
+    "runtime/backends/gloo/frame": "runtime/gloo/tcp_transport_test.cpp",
+    "runtime/backends/gloo/goodbye_message": "runtime/gloo/gloo_peer_loss_test.cpp",
+    "runtime/backends/gloo/module": "runtime/gloo/gloo_test.cpp",
+    "runtime/backends/gloo/peer_key": "runtime/gloo/handshake_test.cpp",
+    "runtime/backends/gloo/pending_connections": "runtime/gloo/endpoint_test.cpp",
+    "runtime/backends/gloo/reachability": "runtime/gloo/interfaces_test.cpp",
+    "runtime/backends/gloo/slot_matcher": "runtime/gloo/tcp_transport_test.cpp",
+    "runtime/backends/gloo/tcp_eager_channel": "runtime/gloo/messenger_test.cpp",
+    "runtime/backends/gloo/tcp_messages": "runtime/gloo/messenger_test.cpp",
+    "runtime/backends/gloo/tcp_wait": "runtime/gloo/tcp_transport_test.cpp",
+    "runtime/backends/gloo/wakeup": "runtime/gloo/endpoint_test.cpp",
+    "runtime/backends/threads/module": "runtime/api/threads_test.cpp",
+    "runtime/backends/threads/thread_transport": "runtime/collectives/collectives_test.cpp",
+    "runtime/base/close_on_fork": "runtime/gloo/gloo_process_exit_test.cpp",
+    "runtime/base/comma_separated": "runtime/gloo/interfaces_test.cpp",
+    "runtime/base/deadline": "runtime/group/work_test.cpp",
+    "runtime/base/errors": "runtime/group/group_test.cpp",
+    "runtime/base/host_name": "runtime/rendezvous/rendezvous_test.cpp",
+    "runtime/base/log": "runtime/api/debug_test.cpp",
+    "runtime/base/own_process": "runtime/gloo/gloo_process_exit_test.cpp",
+    "runtime/base/process_end": "runtime/gloo/gloo_process_exit_test.cpp",
+    "runtime/base/process_environment": "runtime/rendezvous/bootstrap_test.cpp",
+    "runtime/base/start_thread": "runtime/point_to_point/thread_on_demand_test.cpp",
+    "runtime/base/stragglers": "runtime/api/debug_test.cpp",
+    "runtime/collectives/all_gather": "runtime/collectives/collectives_test.cpp",
+    "runtime/collectives/all_reduce": "runtime/collectives/collectives_test.cpp",
+    "runtime/collectives/all_to_all": "runtime/collectives/collectives_test.cpp",
+    "runtime/collectives/barrier": "runtime/collectives/collectives_test.cpp",
+    "runtime/collectives/broadcast": "runtime/collectives/collectives_test.cpp",
+    "runtime/collectives/coalesced": "runtime/collectives/collectives_test.cpp",
+    "runtime/collectives/collective_fingerprint": "runtime/collectives/exchange_test.cpp",
+    "runtime/collectives/gather": "runtime/collectives/collectives_test.cpp",
+    "runtime/collectives/message_header": "runtime/collectives/exchange_test.cpp",
+    "runtime/collectives/reduce_scatter": "runtime/collectives/collectives_test.cpp",
+    "runtime/collectives/reduce_to_root": "runtime/collectives/collectives_test.cpp",
+    "runtime/collectives/workspace": "runtime/collectives/collectives_test.cpp",
+    "runtime/group/aliasing": "runtime/group/group_test.cpp",
+    "runtime/group/backend_choice": "runtime/group/new_group_test.cpp",
+    "runtime/group/call_comparison": "runtime/group/rank_in_call_test.cpp",
+    "runtime/group/coordinated_call": "runtime/group/rank_in_call_test.cpp",
+    "runtime/group/default_group": "runtime/group/world_test.cpp",
+    "runtime/group/group_description": "runtime/group/new_group_test.cpp",
+    "runtime/group/group_impl": "runtime/group/group_test.cpp",
+    "runtime/group/group_operations": "runtime/group/group_collectives_test.cpp",
+    "runtime/group/group_plan": "runtime/group/new_group_test.cpp",
+    "runtime/group/group_rendezvous": "runtime/group/world_test.cpp",
+    "runtime/group/process_group": "runtime/group/group_test.cpp",
+    "runtime/group/profiler": "runtime/api/profiling_test.cpp",
+    "runtime/group/splits": "runtime/group/group_collectives_test.cpp",
+    "runtime/group/tensor_parts": "runtime/group/group_collectives_test.cpp",
+    "runtime/group/when_all": "runtime/group/group_test.cpp",
+    "runtime/point_to_point/deadline_queue": "runtime/point_to_point/transfers_test.cpp",
+    "runtime/point_to_point/envelope": "runtime/group/message_flow_test.cpp",
+    "runtime/point_to_point/messenger": "runtime/gloo/messenger_test.cpp",
+    "runtime/point_to_point/pending_messages": "runtime/point_to_point/matching_test.cpp",
+    "runtime/record/call_stack": "runtime/record/recorder_test.cpp",
+    "runtime/record/trace_file": "runtime/record/recorder_test.cpp",
+    "runtime/reduce/integer_avg": "runtime/reduce/reduce_test.cpp",
+    "runtime/reduce/reduce_loops": "runtime/reduce/reduce_test.cpp",
+    "runtime/rendezvous/liveness_socket": "runtime/rendezvous/failure_detector_test.cpp",
+    "runtime/rendezvous/local_address": "runtime/gloo/interfaces_test.cpp",
+    "runtime/rendezvous/loss_propagation": "runtime/rendezvous/failure_detector_test.cpp",
+    "runtime/rendezvous/served_store": "runtime/rendezvous/bootstrap_test.cpp",
+    "runtime/rendezvous/store_barrier": "runtime/api/debug_test.cpp",
+    "runtime/store_server/module": "runtime/rendezvous/key_value_store_test.cpp",
+    "runtime/store_server/store_server": "runtime/rendezvous/key_value_store_test.cpp",
+    "runtime/tls/module": "process/secret_test.py",
+}
+
+
+def units():
+    """The paths of all units, without their suffixes."""
+    found = set()
+    for folder in FOLDERS:
+        for place, _, names in os.walk(os.path.join(ROOT, folder)):
+            room = os.path.relpath(place, ROOT)
+            found.update(f"{room}/{name.rpartition('.')[0]}" for name in names if name.endswith(SOURCE))
+    return {unit for unit in found if not unit.startswith(PUBLIC_HEADERS)}
+
+
+def own_test(unit):
+    """The test file of the unit's name, as a path below tests/; None if there is none."""
+    room, _, name = unit.rpartition("/")
+    for ending in TESTS:
+        path = f"{TESTS_OF_ROOM.get(room, room)}/{name}{ending}"
+        if os.path.exists(os.path.join(ROOT, "tests", path)):
+            return path
+    return None
+
+
+def complaints(found, covered):
+    for unit in sorted(found):
+        if not own_test(unit) and unit not in covered:
+            yield f"{unit}: it has no test file of its name, and no line in tests/house/units.py"
+    for unit, test in sorted(covered.items()):
+        if unit not in found:
+            yield f"tests/house/units.py: {unit} does not exist"
+        elif own := own_test(unit):
+            yield f"tests/house/units.py: {unit} has a test of its name, tests/{own}"
+        if not test.endswith(TESTS) or not os.path.exists(os.path.join(ROOT, "tests", test)):
+            yield f"tests/house/units.py: {unit} is covered by tests/{test}, which is no test file"
+
+
+def main():
+    found = units()
+    covered = COVERED_BY | RUNTIME_COVERED_BY
+    lines = list(complaints(found, covered))
+    for line in lines:
+        print(line)
+    print(f"{len(found)} units, {len(covered)} covered by the test of another name, {len(lines)} complaints")
+    return 1 if lines or len(found) < 300 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
