@@ -10,16 +10,21 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <optional>
+#include <utility>
 
+#include "agent/observe/process_condition.h"
 #include "store/base/time.h"
 #include "store/client/steady_time.h"
 
 namespace dlaunch::launcher {
 namespace {
 
-constexpr Duration patience = std::chrono::seconds(1);
+constexpr Duration patience = std::chrono::seconds(5);  // a busy machine may not run an agent for seconds
+constexpr Duration patience_with_stopped = std::chrono::seconds(1);  // one that is continued answers then
+constexpr Duration look_every = std::chrono::milliseconds(100);
 constexpr std::size_t longest_answer = 64 << 20;
 constexpr std::string_view mark = "@dlaunch/";
 
@@ -57,51 +62,104 @@ std::vector<Agent> agents() {
   return found;
 }
 
-bool wait_for(int fd, short events, TimePoint deadline) {
-  const std::int64_t left = to_millis(deadline - steady_now());
-  pollfd one{fd, events, 0};
-  return left > 0 && poll(&one, 1, static_cast<int>(left)) > 0;
+// One agent that is asked for its status.
+class Query {
+ public:
+  explicit Query(Agent agent);
+  ~Query() { end(); }
+  Query(const Query&) = delete;
+  Query& operator=(const Query&) = delete;
+
+  [[nodiscard]] const Agent& agent() const { return agent_; }
+  [[nodiscard]] int fd() const { return fd_; }  // -1: all has come, or no more will
+  void read();                                  // what has come
+  [[nodiscard]] std::optional<std::string> answer() const {
+    return whole_ ? std::optional(text_) : std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] bool connects() const;
+  [[nodiscard]] bool is_answered_by_the_agent() const;
+  void end() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+  const Agent agent_;
+  int fd_ = -1;
+  std::string text_;
+  bool whole_ = false;
+};
+
+Query::Query(Agent agent)
+    : agent_(std::move(agent)), fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  if (fd_ >= 0 && !(connects() && is_answered_by_the_agent())) end();
+}
+
+bool Query::connects() const {
+  sockaddr_un address{};
+  if (agent_.name.size() + 1 > sizeof address.sun_path) return false;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, agent_.name.data(), agent_.name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + agent_.name.size());
+  return connect(fd_, reinterpret_cast<const sockaddr*>(&address), size) == 0;
 }
 
 // The process and the user in the socket's name must own it: another user could have bound this name.
-bool is_agents_own(int fd, const Agent& agent) {
+bool Query::is_answered_by_the_agent() const {
   ucred peer{};
   socklen_t size = sizeof peer;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == agent.pid &&
-         peer.uid == agent.uid && (peer.uid == geteuid() || geteuid() == 0);
+  return getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == agent_.pid &&
+         peer.uid == agent_.uid && (peer.uid == geteuid() || geteuid() == 0);
 }
 
-std::optional<std::string> query(const Agent& agent) {
-  sockaddr_un address{};
-  if (agent.name.size() + 1 > sizeof address.sun_path) return std::nullopt;
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return std::nullopt;
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, agent.name.data(), agent.name.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + agent.name.size());
-  std::string text;
-  bool whole = false;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 && is_agents_own(fd, agent)) {
-    const TimePoint deadline = steady_now() + patience;
-    char chunk[1 << 16];
-    while (!whole && text.size() < longest_answer && wait_for(fd, POLLIN, deadline)) {
-      const ssize_t got = recv(fd, chunk, sizeof chunk, 0);
-      if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-      if (got < 0) break;
-      whole = got == 0;
-      text.append(chunk, static_cast<std::size_t>(got));
+void Query::read() {
+  char chunk[1 << 16];
+  const ssize_t got = recv(fd_, chunk, sizeof chunk, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  whole_ = got == 0;
+  if (got > 0) text_.append(chunk, static_cast<std::size_t>(got));
+  if (got <= 0 || text_.size() >= longest_answer) end();
+}
+
+bool is_stopped(const Agent& agent) { return agent::condition_of(agent.pid) == agent::Condition::stopped; }
+
+// Until all have answered, or those that have not are given up.
+void await_answers(std::deque<Query>& queries) {
+  const TimePoint began = steady_now();
+  bool over = false;
+  while (true) {
+    std::vector<pollfd> fds;
+    std::vector<Query*> asked;
+    for (Query& query : queries) {
+      if (query.fd() < 0) continue;
+      fds.push_back({query.fd(), POLLIN, 0});
+      asked.push_back(&query);
     }
+    if (asked.empty()) return;
+    // Once more when the time is over: it may have passed while this process did not run.
+    const int ready = poll(fds.data(), fds.size(), over ? 0 : static_cast<int>(to_millis(look_every)));
+    if (over && ready <= 0) return;
+    for (std::size_t i = 0; i < fds.size(); ++i) {
+      if (ready > 0 && fds[i].revents != 0) asked[i]->read();
+    }
+    const TimePoint now = steady_now();
+    over = now >= began + patience || (now >= began + patience_with_stopped &&
+                                       std::all_of(asked.begin(), asked.end(), [](const Query* query) {
+                                         return query->fd() < 0 || is_stopped(query->agent());
+                                       }));
   }
-  close(fd);
-  return whole ? std::optional(text) : std::nullopt;
 }
 
 }  // namespace
 
 JobList running_jobs() {
+  std::deque<Query> queries;
+  for (Agent& agent : agents()) queries.emplace_back(std::move(agent));
+  await_answers(queries);
   JobList list;
-  for (const Agent& agent : agents()) {
-    const auto text = query(agent);
+  for (const Query& query : queries) {
+    const Agent& agent = query.agent();
+    const auto text = query.answer();
     auto status = text ? agent::status_from_json(*text) : Error{};
     if (status && status->agent == agent.pid) {
       status->user = agent.uid;

@@ -14,7 +14,8 @@ struct JobList {
   std::vector<std::int64_t> silent;    // agents that did not answer in time: suspended or very busy
 };
 
-// Queries every agent, for one second at most. Agents in another network namespace are not found.
+// Queries all agents at once, for five seconds at most, and for one if all that have not answered are
+// stopped. Agents in another network namespace are not found.
 JobList running_jobs();
 
 // The jobs whose id, or agent's pid, is `name`; all jobs if it is empty.

@@ -57,6 +57,33 @@ class Commands(unittest.TestCase):
                     return status
             self.assertLess(time.monotonic(), deadline, f"{what}: {done.stdout}{done.stderr}")
 
+    # A socket like an agent's, which claims to run a job of that id, and answers after a while.
+    PRETENDER = """
+import json, os, socket, sys, threading, time
+job, user = sys.argv[1], int(sys.argv[2])
+if user != os.getuid():
+    os.setgid(user)
+    os.setuid(user)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(f"\\0dlaunch/{user}/{os.getpid()}")
+listener.listen()
+print("up", flush=True)
+status = {"job": job, "program": "pretender", "agent": os.getpid(), "endpoint": f"nowhere:{user}"}
+def answer(connection):
+    time.sleep(float(sys.argv[3]))
+    connection.sendall(json.dumps(status).encode())
+    connection.close()
+while True:
+    threading.Thread(target=answer, args=listener.accept()[:1]).start()
+"""
+
+    def pretend(self, user, delay=0.0):
+        other = subprocess.Popen([sys.executable, "-c", self.PRETENDER, self.id, str(user), str(delay)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(other.communicate)
+        self.addCleanup(other.kill)
+        self.assertEqual(other.stdout.readline(), "up\n")
+        return other
+
 
 class Status(Commands):
     def test_a_running_job_and_its_workers(self):
@@ -99,6 +126,14 @@ class Status(Commands):
         shown = self.run_command("status", str(job.pid))
         self.assertEqual((shown.returncode, shown.stdout), (0, f"agent {job.pid} does not answer: it is suspended or very busy\n"))
         self.assertIn(f"; agent {job.pid} does not answer, so its job is unknown", self.run_command("stop", self.id).stderr)
+
+    def test_an_agent_on_a_busy_machine_is_waited_for(self):
+        slow = [self.pretend(os.getuid(), delay=1.2) for _ in range(3)]
+        done = self.run_command("status", self.id)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("does not answer", done.stdout)
+        for one in slow:
+            self.assertIn(f" {one.pid} ", done.stdout)
 
     def test_mistakes(self):
         done = self.run_command("status", self.id)
@@ -163,30 +198,6 @@ class Stop(Commands):
         self.assertIsNone(jobs[1].poll())
         self.assertEqual(self.run_command("stop", "--all", self.id).returncode, 0)
         self.assertEqual([job.wait(PATIENCE) for job in jobs], [143, 143, 143])
-
-    # A socket like an agent's, which claims to run a job of that id.
-    PRETENDER = """
-import json, os, socket, sys
-job, user = sys.argv[1], int(sys.argv[2])
-os.setgid(user)
-os.setuid(user)
-listener = socket.socket(socket.AF_UNIX)
-listener.bind(f"\\0dlaunch/{user}/{os.getpid()}")
-listener.listen()
-print("up", flush=True)
-status = {"job": job, "program": "pretender", "agent": os.getpid(), "endpoint": f"nowhere:{user}"}
-while True:
-    connection, _ = listener.accept()
-    connection.sendall(json.dumps(status).encode())
-    connection.close()
-"""
-
-    def pretend(self, user):
-        other = subprocess.Popen([sys.executable, "-c", self.PRETENDER, self.id, str(user)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(other.communicate)
-        self.addCleanup(other.kill)
-        self.assertEqual(other.stdout.readline(), "up\n")
-        return other
 
     @unittest.skipIf(os.geteuid() != 0, "only root sees other users' jobs")
     def test_of_other_users_jobs_with_the_same_id_none_is_meant(self):
