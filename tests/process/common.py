@@ -1,9 +1,11 @@
 """Shared by the tests that run dlaunch as a user does: its path, and helpers that inspect processes and wait for them."""
 
+import fcntl
 import os
 import shutil
 import socket
 import sys
+import tempfile
 import time
 import unittest
 
@@ -101,10 +103,26 @@ def wait_until(condition, what):
         time.sleep(0.005)
 
 
+PORTS = range(15000, 29000)  # below those that kernels give out, and without dlaunch's own: nothing else takes one of them
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nothing uses, and that no other test is given for a long time: all tests of this user take turns."""
+    with open(os.path.join(tempfile.gettempdir(), f"dlaunch_test_port.{os.getuid()}"), "a+", encoding="utf-8") as last:
+        fcntl.flock(last, fcntl.LOCK_EX)
+        last.seek(0)
+        port = int(last.read() or os.getpid() % len(PORTS) + PORTS.start)
+        for _ in PORTS:
+            port = port + 1 if port + 1 in PORTS else PORTS.start
+            with socket.socket() as probe:
+                try:
+                    probe.bind(("", port))
+                except OSError:
+                    continue
+            last.truncate(0)
+            last.write(str(port))
+            return port
+    raise AssertionError(f"all ports of {PORTS} are in use")
 
 
 def main():

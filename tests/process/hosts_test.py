@@ -11,10 +11,9 @@ import os
 import pty
 import re
 import signal
-import socket
 import subprocess
 
-from common import PATIENCE, main, most_memory_of, wait_until
+from common import PATIENCE, free_port, main, most_memory_of, wait_until
 from hosts_case import DUMP, FAMILY, Hosts
 
 
@@ -124,9 +123,7 @@ class OwnMachine(Hosts):
         self.one_failure(done, "CUDA_VISIBLE_DEVICES names 1 GPU", 2)
 
     def test_a_port_in_use_is_node_zeros_trouble(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = f"--master-port={probe.getsockname()[1]}"
+        port = f"--master-port={free_port()}"
         first = self.start("--hosts=127.0.0.1,127.0.0.2", port, "--stop-timeout=0.5", "sh", "-c", FAMILY)
         self.pids(6)
         done = self.run_job("--hosts=127.0.0.1,127.0.0.2", port, "true")

@@ -9,12 +9,11 @@ real one understands the question is tested too.
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import unittest
 
-from common import DLAUNCH, PATIENCE, environment, main
+from common import DLAUNCH, PATIENCE, environment, free_port, main
 
 GETENT = """#!/bin/sh
 echo "$*" >> "$(dirname "$0")/asked"
@@ -60,10 +59,8 @@ class Names(unittest.TestCase):
 
     def get_from(self, services, host, path=None):
         """Gets a key from the store of a job on this machine, by the host's name."""
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
         worker = f'exec "{DLAUNCH}" store num-keys --endpoint={host}:$MASTER_PORT'
-        return self.run_in_place(services, DLAUNCH, "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}",
+        return self.run_in_place(services, DLAUNCH, "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{free_port()}",
                                  "sh", "-c", worker, path=path)
 
     def test_names_of_other_services_come_from_getent(self):
