@@ -31,6 +31,8 @@ class Elastic(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="dlaunch_elastic_test.")
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.tmp = os.path.join(self.dir, "tmp")  # a leader's mark there is named after job and endpoint: as other tests' leaders'
+        os.mkdir(self.tmp)
         self.hosts = Hosts(self, self.hosts_wanted)
         self.agents = {}
 
@@ -49,7 +51,7 @@ class Elastic(unittest.TestCase):
         self.addCleanup(said.close)
         name = () if any(option.startswith("--local-addr") for option in options) else (f"--local-addr=host{i}",)
         process = subprocess.Popen([*self.hosts.on(i), DLAUNCH, *name, *options, *command], cwd=self.dir,
-                                   env={**environment(), "HOST": str(i), "GLOO_SOCKET_IFNAME": "eth0"}, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+                                   env={**environment(), "HOST": str(i), "GLOO_SOCKET_IFNAME": "eth0", "TMPDIR": self.tmp}, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         self.agents[i] = process
         self.addCleanup(self.finish, process)
         return process

@@ -24,12 +24,14 @@ class Interfaces(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="dlaunch_interfaces_test.")
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.tmp = os.path.join(self.dir, "tmp")  # a leader's mark there is named after job and endpoint: as other tests' leaders'
+        os.mkdir(self.tmp)
 
     def run_on(self, hosts, commands, **variables):
         """Runs the i-th command on host i, all at once; returns the output and exit code of each."""
         processes = []
         for i, command in enumerate(commands):
-            processes.append(subprocess.Popen([*hosts.on(i), *command], cwd=self.dir, env={**environment(), **variables}, text=True,
+            processes.append(subprocess.Popen([*hosts.on(i), *command], cwd=self.dir, env={**environment(), "TMPDIR": self.tmp, **variables}, text=True,
                                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
         said = []
         try:

@@ -106,11 +106,13 @@ class Nodes(Launch):
 class TwoHosts(Launch):
     def setUp(self):
         super().setUp()
+        self.tmp = os.path.join(self.dir, "tmp")  # a leader's mark there is named after job and endpoint: as other tests' leaders'
+        os.mkdir(self.tmp)
         self.hosts = Hosts(self, 2)
 
     def on(self, i, *arguments):
         return self.start("--nnodes=2", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}", "--master-port=29500",
-                          *arguments, prefix=self.hosts.on(i))
+                          *arguments, prefix=self.hosts.on(i), TMPDIR=self.tmp)
 
     def test_an_unresolvable_name_is_not_reported_as_a_port_problem(self):
         # Only ssh's configuration may know it; there are no name servers here.

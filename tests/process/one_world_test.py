@@ -11,7 +11,6 @@ import glob
 import os
 import re
 import signal
-import tempfile
 
 from common import main
 from elastic_case import Elastic
@@ -102,7 +101,7 @@ class Replaced(Witnessed):
         self.agents[1].send_signal(signal.SIGSTOP)
         self.agents[0].kill()
         self.end(0)
-        marks = glob.glob(os.path.join(tempfile.gettempdir(), f"dlaunch-leader-{os.getuid()}-*_10.213.8.1_29400"))
+        marks = glob.glob(os.path.join(self.tmp, f"dlaunch-leader-{os.getuid()}-*_10.213.8.1_29400"))
         self.assertEqual(len(marks), 1, "the killed leader has left its mark")
         self.start_witness(0)
         self.start_witness(2)

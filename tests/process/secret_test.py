@@ -193,7 +193,7 @@ class Store(Secret):
             with open(self.path(f"agent.{i}"), "w", encoding="utf-8") as said:
                 agents.append(subprocess.Popen(
                     [*self.hosts.on(i), DLAUNCH, "--nnodes=2", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}",
-                     "--master-port=29511", f"--token-file={self.token}", *self.more, *command], cwd=self.dir, env=environment(),
+                     "--master-port=29511", f"--token-file={self.token}", *self.more, *command], cwd=self.dir, env={**environment(), "TMPDIR": self.dir},
                     stdin=subprocess.DEVNULL, stdout=said, stderr=said))
             self.addCleanup(self.finish, agents[-1])
         return agents, f"{self.hosts.addresses[0]}:29511"
