@@ -73,7 +73,7 @@ dlaunch_script_tests(NAME etcd SCRIPT process/etcd_test.py BASE Elastic)
 dlaunch_script_tests(NAME one_world SCRIPT process/one_world_test.py BASE Witnessed)
 dlaunch_script_tests(NAME chaos SCRIPT process/chaos_test.py BASE Elastic)
 # Training takes ten times as long there, and the faults last no longer for that.
-set_tests_properties(chaos.Chaos.test_training_ends_as_it_would_have_otherwise PROPERTIES LABELS "process;unsanitized")
+set_tests_properties(chaos.Chaos.test_training_ends_as_it_would_have_otherwise PROPERTIES LABELS "process;unsanitized" TIMEOUT 600)
 if(TARGET dlaunch_backend_gloo)
   add_executable(all_reduce_worker process/all_reduce_worker.cpp)
   dlaunch_settings(all_reduce_worker)

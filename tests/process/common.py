@@ -11,7 +11,7 @@ import unittest
 
 BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
 DLAUNCH = os.path.join(BIN, "dlaunch")
-PATIENCE = 60  # seconds until a wait for an event is a failure
+PATIENCE = 100  # seconds until a wait for an event is a failure; CTest's limit is longer
 # The Python that has PyTorch, if any has: the distribution's, or another one (scripts/test --pytorch).
 TORCH_PYTHON = os.environ.get("DLAUNCH_TORCH_PYTHON") or "/usr/bin/python3"
 

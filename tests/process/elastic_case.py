@@ -9,10 +9,8 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, environment
+from common import DLAUNCH, PATIENCE, environment
 from hosts import Hosts
-
-PATIENCE = 90  # seconds until a wait for an event is a failure
 
 # A worker that prints its rank and world, and returns 0 once there is a file named "done".
 WORKER = """
@@ -117,9 +115,9 @@ class Elastic(unittest.TestCase):
         with open(os.path.join(self.dir, "done"), "w", encoding="utf-8"):
             pass
 
-    def end(self, i):
+    def end(self, i, patience=PATIENCE):
         try:
-            return self.agents[i].wait(timeout=PATIENCE)
+            return self.agents[i].wait(timeout=patience)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"host {i} has not ended\n" + self.said(i)) from None
 
