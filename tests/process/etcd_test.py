@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 
-from common import main
+from common import children_of, helpers_of, main
 from elastic_case import Elastic
 from hosts import Hosts
 
@@ -116,7 +116,8 @@ class WithEtcd(Elastic):
         self.hosts.pull_cable(away)
         others = sorted({0, 1, 2} - {away})
         self.world(set(others))
-        os.kill(max(self.workers_of(others[0], ("sh",))), signal.SIGKILL)
+        keeper = helpers_of(self.agents[others[0]])["keeper"]
+        os.kill(children_of(keeper)[0], signal.SIGKILL)  # the worker
         self.assertEqual([self.end(i) for i in others], [137] * 2)
         self.hosts.plug_cable(away)
         self.assertEqual(self.end(away), 137)

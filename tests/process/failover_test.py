@@ -97,8 +97,9 @@ class ThreeEndpoints(Elastic):
             self.start(i, *self.OPTIONS)
         self.world({0, 1, 2})
         rounds = len(self.rounds())
-        for agent in self.agents.values():
-            agent.terminate()
+        for signo in (signal.SIGSTOP, signal.SIGTERM, signal.SIGCONT):  # all get it at one moment, however slow this test is
+            for agent in self.agents.values():
+                agent.send_signal(signo)
         self.assertEqual([self.end(i) for i in range(3)], [143] * 3)
         self.assertEqual(len(self.rounds()), rounds, "nobody began anew")
 

@@ -252,15 +252,15 @@ class People(Failure):
 
     def test_many_victims_are_counted_and_few_are_shown(self):
         done = self.run_job("--nproc-per-node=100", "sh", "-c",
-                            "trap '' TERM; : > up.$RANK; [ $RANK = 17 ] && { "
-                            "while [ $(ls | grep -c '^up') != 100 ]; do sleep 0.01; done; : > gone; exit 9; }; "
-                            "while [ ! -e gone ]; do sleep 0.01; done; echo 'RuntimeError: Connection closed by peer' >&2; exit 1")
+                            "trap '' TERM; echo $$ > up.$RANK; [ $RANK = 17 ] && { "
+                            "while [ $(ls | grep -c '^up') != 100 ]; do sleep 0.01; done; : > goes; exit 9; }; "
+                            "while [ ! -e goes ] || kill -0 $(cat up.17) 2> /dev/null; do sleep 0.01; done; echo 'RuntimeError: Connection closed by peer' >&2; exit 1")
         self.assertEqual(done.returncode, 9, done.stderr[-3000:])
         report = done.stderr[done.stderr.index("dlaunch: root cause"):].splitlines()
         self.assertRegex(report[0], r"^dlaunch: root cause: rank 17 \(.*\) exited with code 9, at ")
         self.assertEqual(report[1], "dlaunch: 99 other failures in this round:")
         for line in report[2:7]:
-            self.assertRegex(line, r"^  .* (later|before): rank \d+ \(.*\) exited with code 1(, while it was being stopped)?$")
+            self.assertRegex(line, r"^  .* later: rank \d+ \(.*\) exited with code 1(, while it was being stopped)?$")
         self.assertEqual(report[7], "  and 94 more; in all 99 exited with code 1")
         self.assertRegex(report[8], r"^dlaunch: failed: rank 17 .* exited with code 9; not restarted: --max-restarts is 0")
         self.assertEqual(len(report), 9)
@@ -416,11 +416,21 @@ class OutOfMemory(Failure):
         self.assertEqual(job.returncode, 3, job.stderr)
         self.assertRegex(job.stderr.splitlines()[-1], r"exited with code 3: the kernel's out-of-memory killer killed a process of this job")
 
-    def test_a_kill_by_hand_is_not_blamed_on_the_kernel(self):
-        done = self.run_job("sh", "-c", "kill -KILL $$")
-        self.assertEqual(done.returncode, 137)
+    @staticmethod
+    def kills_of_the_kernel():
+        """How many processes of this machine it has ended for lack of memory; None: it does not count them."""
         with open("/proc/vmstat", encoding="ascii") as vmstat:
-            counted = "\noom_kill " in vmstat.read()
+            counts = dict(line.split() for line in vmstat)
+        return counts.get("oom_kill")
+
+    def test_a_kill_by_hand_is_not_blamed_on_the_kernel(self):
+        while True:
+            before = self.kills_of_the_kernel()
+            done = self.run_job("sh", "-c", "kill -KILL $$")
+            if self.kills_of_the_kernel() == before:  # none of another test's meanwhile: dlaunch cannot exclude that it was this one
+                break
+        self.assertEqual(done.returncode, 137)
+        counted = before is not None
         self.assertIn("(SIGKILL): by another process (kill -9, a scheduler, an administrator); memory had not run out; not restarted" if counted
                       else "(SIGKILL, killed; often by the kernel when memory ran out); not restarted", done.stderr)
 
@@ -439,7 +449,8 @@ class AcrossHosts(Failure):
         for job in jobs:
             self.addCleanup(job.kill)
         said = [job.communicate(timeout=PATIENCE)[1].splitlines() for job in jobs]
-        return [job.returncode for job in jobs], said
+        # On a busy machine a node may be waited for.
+        return [job.returncode for job in jobs], [[line for line in lines if not line.startswith("dlaunch: waiting for ")] for lines in said]
 
     def test_the_first_exception_is_the_cause_on_both_though_a_victim_elsewhere_ended_first(self):
         codes, said = self.run_on(

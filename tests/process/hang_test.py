@@ -21,7 +21,7 @@ import uuid
 from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, is_sanitized, main, wait_until
 
 STRAGGLER = os.path.join(os.path.dirname(BIN), "tests", "straggler")
-LIMIT = 2  # of --hang-timeout: much longer than a busy machine lets a sum wait
+LIMIT = 4  # of --hang-timeout: much longer than a busy machine lets a sum wait, or a rank come to the first one
 
 
 class Hang(unittest.TestCase):
@@ -171,7 +171,8 @@ class AtAFailure(Hang):
 
     def kill_the_straggler(self, *arguments):
         job = self.start("--nproc-per-node=3", f"--report={self.dir}/end.json", *arguments, STRAGGLER, "absent")
-        dump = self.dump_where(lambda d: any(re.match(NEVER_CAME, text) for text in d["findings"]), "two ranks wait")
+        # Rank 2 may still receive the message of a rank that has already continued.
+        dump = self.dump_where(lambda d: any(re.fullmatch(NEVER_CAME, text) for text in d["findings"]), "two ranks wait")
         os.kill(dump["workers"][2]["pid"], signal.SIGKILL)
         out, err = job.communicate(timeout=PATIENCE)
         return job.returncode, out, err
@@ -308,6 +309,14 @@ class Dump(Hang):
         def events(rank):
             with open(os.path.join(self.dir, f"trace.rank{rank}.json"), encoding="utf-8") as file:
                 return json.load(file)
+
+        def has_begun(rank):
+            try:
+                return any(event["ph"] == "B" for event in events(rank))
+            except ValueError:  # it is just being written
+                return False
+        # A rank enters an operation in its page first, which the dump shows, and then in its trace.
+        wait_until(lambda: has_begun(0) and has_begun(1), "the traces have the operation")
         for rank in range(3):
             names = [event["args"]["name"] for event in events(rank) if event["name"] == "process_name"]
             self.assertEqual(names, [f"rank {rank} on {dump['host']}"])
@@ -396,8 +405,10 @@ class Dump(Hang):
 
     def test_mistakes(self):
         done = self.dump(who="no-such-job")
-        self.assertEqual((done.returncode, done.stderr),
-                         (1, "dlaunch: no job 'no-such-job' runs on this machine; dlaunch status lists the running jobs\n"))
+        self.assertEqual(done.returncode, 1)
+        # Agents that are stopped just now, another test's, are named too.
+        self.assertRegex(done.stderr, r"^dlaunch: no job 'no-such-job' runs on this machine; dlaunch status lists the running jobs"
+                                      r"(; agent \d+ does not answer, so its job is unknown)*\n$")
         done = subprocess.run([DLAUNCH, "dump"], capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 2)
         self.start("sleep", "1000")

@@ -20,7 +20,7 @@ from hosts import Hosts
 
 PYTHON = TORCH_PYTHON
 ALL_REDUCE = os.path.join(os.path.dirname(BIN), "tests", "all_reduce_worker")
-TOKEN = f"s3cret-{os.getpid()}"
+TOKEN = f"s3cret-{os.getpid()}-of-a-test"
 
 
 class Secret(unittest.TestCase):
@@ -221,7 +221,7 @@ class Store(Secret):
         wrong = self.on(2, *asks, f"--token-file={self.write('wrong', 'other')}")
         self.assertEqual((wrong.returncode, wrong.stderr),
                          (1, f"dlaunch: cannot connect to store {endpoint}: it has another secret; give both the same --token-file\n"))
-        self.assertIn(f"rejected {self.hosts.addresses[2]}", self.agent_said(0))
+        wait_until(lambda: f"rejected {self.hosts.addresses[2]}" in self.agent_said(0), "node 0 reports whom it has rejected")
         self.assertIn("it has not proved this store's secret, and no node of the job has its address", self.agent_said(0))
 
     def test_a_worker_proves_its_key_on_every_node(self):
@@ -301,7 +301,7 @@ class Tls(Secret):
         self.assertEqual([self.on(i, *plain).stdout for i in range(3)], ["answered\n", "refused\n", "refused\n"])
         asks = [DLAUNCH, "store", "add", "n", "1", f"--endpoint={endpoint}", f"--token-file={self.token}"]
         self.assertEqual(self.on(2, *asks, "--tls").returncode, 0)
-        self.assertIn("does not use TLS", self.agent_said(0))
+        wait_until(lambda: "does not use TLS" in self.agent_said(0), "node 0 reports why it has refused")
 
     def test_it_needs_a_secret(self):
         done = self.run_dlaunch("--tls", "true")

@@ -331,7 +331,7 @@ class OwnTerminal(Terminal):
 
 class Hangup(Terminal):
     def test_the_terminal_goes(self):
-        self.start_family("--stop-timeout=0.1")
+        self.start_family("--stop-timeout=1000")
         self.close_terminal()
         self.wait_for("got.0", "got.1")
         self.nothing_remains()
