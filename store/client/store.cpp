@@ -30,6 +30,6 @@ void Store::append(std::string_view /*key*/, std::string_view /*value*/) { lacks
 void Store::queue_push(std::string_view /*key*/, std::string_view /*value*/) { lacks("queues"); }
 std::optional<std::string> Store::queue_pop(std::string_view /*key*/, bool /*block*/) { lacks("queues"); }
 std::int64_t Store::queue_len(std::string_view /*key*/) { lacks("queues"); }
-std::vector<std::string> Store::list_keys() { lacks("a list of keys"); }
+std::vector<std::string> Store::list_keys() { lacks("list of keys"); }
 
 }  // namespace dlaunch::store

@@ -16,8 +16,6 @@
 #include <sstream>
 #include <thread>
 
-#include "store/client/file_record.h"
-#include "store/client/file_watch.h"
 #include "store/client/steady_time.h"
 #include "tests/store/client/other_process.h"
 #include "tests/store/client/temporary_folder.h"
@@ -300,88 +298,6 @@ TEST_F(FileStoreTest, WriterKilledBetweenRecordsLeavesAValidFile) {
   store.set("k", "v");
   releaser.join();
   EXPECT_EQ(store.get("k"), "v");
-}
-
-// The lock alone.
-
-TEST_F(FileStoreTest, ALockHasADeadline) {
-  const auto soon = [] { return deadline_after(steady_now(), 5ms); };
-  auto reader = LockedFile::open(path, LockedFile::Access::create, soon());
-  ASSERT_TRUE(reader);
-  const auto refused = LockedFile::open(path, LockedFile::Access::read, soon());
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::timeout);
-  EXPECT_EQ(refused.error().why, "other processes kept the file locked");
-}
-
-TEST_F(FileStoreTest, ReadersShareTheLock) {
-  write("x");
-  const TimePoint deadline = deadline_after(steady_now(), 60s);
-  auto first = LockedFile::open(path, LockedFile::Access::read, deadline);
-  auto second = LockedFile::open(path, LockedFile::Access::read, deadline);
-  EXPECT_TRUE(first);
-  EXPECT_TRUE(second);
-  EXPECT_FALSE(LockedFile::open(path, LockedFile::Access::write, deadline_after(steady_now(), 5ms)));
-}
-
-TEST_F(FileStoreTest, AFileReplacedWhileItsLockIsWaitedForIsNotTaken) {
-  write("old");
-  const int old = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_EQ(flock(old, LOCK_EX), 0);
-  std::thread replacer([&] {
-    std::ofstream(path + ".new") << "newer";
-    std::filesystem::rename(path + ".new", path);
-    close(old);
-  });
-  auto file = LockedFile::open(path, LockedFile::Access::create, deadline_after(steady_now(), 60s));
-  ASSERT_TRUE(file);
-  replacer.join();
-  // In either order: if the old file was locked at all, then before it was replaced.
-  EXPECT_EQ(file->size(), 5U);
-}
-
-TEST_F(FileStoreTest, WithoutACreatorAMissingFileIsSaidAtOnce) {
-  const TimePoint deadline = deadline_after(steady_now(), 60s);
-  const auto missing = LockedFile::open(path, LockedFile::Access::write, deadline);
-  ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.error().kind, ErrorKind::not_found);
-}
-
-TEST_F(FileStoreTest, WatchReportsWritesAndKeepsItsDeadline) {
-  write("");
-  FileWatch watch(path);
-  watch.await(deadline_after(steady_now(), 1ms));
-  std::ofstream(path, std::ios::app) << "x" << std::flush;
-  watch.await(deadline_after(steady_now(), 60s));  // returns: the write was after the watch began
-  FileWatch nothing(folder.path() + "/not there");
-  nothing.await(deadline_after(steady_now(), 1ms));
-}
-
-// The record alone.
-
-TEST(FileRecord, ReadsWhatItWrites) {
-  std::string bytes;
-  encode_file_record({"/key", "value"}, bytes);
-  encode_file_record({"-/key", ""}, bytes);
-  const auto first = decode_file_record(as_byte_span(bytes), {});
-  ASSERT_EQ(first.status, DecodedFileRecord::Status::whole);
-  EXPECT_EQ(first.record.key, "/key");
-  EXPECT_EQ(first.record.value, "value");
-  const auto second = decode_file_record(as_byte_span(bytes).subspan(first.size), {});
-  ASSERT_EQ(second.status, DecodedFileRecord::Status::whole);
-  EXPECT_EQ(second.record.key, "-/key");
-  EXPECT_EQ(first.size + second.size, bytes.size());
-}
-
-TEST(FileRecord, AsksForMoreAtEveryBytesEnd) {
-  std::string bytes;
-  encode_file_record({"/key", "value"}, bytes);
-  for (std::size_t size = 0; size < bytes.size(); ++size) {
-    const auto decoded = decode_file_record(as_byte_span(bytes).first(size), {});
-    EXPECT_EQ(decoded.status, DecodedFileRecord::Status::more) << size;
-    EXPECT_GT(decoded.size, size);
-    EXPECT_LE(decoded.size, bytes.size());
-  }
 }
 
 }  // namespace

@@ -434,56 +434,5 @@ TEST(FileStore, HasNoQueues) {
   EXPECT_THROW(stores.make()->queue_push("q", ""), StoreError);
 }
 
-TEST(PrefixStore, PutsItsPrefixInFront) {
-  auto inner = std::make_shared<HashStore>();
-  PrefixStore("pre", inner).set("a", "1");
-  PrefixStore("", inner).set("a", "2");
-  PrefixStore("outer", std::make_shared<PrefixStore>("inner", inner)).set("a", "3");
-  EXPECT_EQ(inner->list_keys(), (std::vector<std::string>{"/a", "inner/outer/a", "pre/a"}));
-  EXPECT_EQ(PrefixStore("pre", inner).list_keys(), (std::vector<std::string>{"a"}));
-  EXPECT_EQ(PrefixStore("pre", inner).num_keys(), 3);
-}
-
-TEST(HashStore, TimeoutNamesTheKey) {
-  HashStore store;
-  try {
-    store.wait(std::vector<std::string>{"a", "b", "c", "d", "e"}, 10ms);
-    FAIL();
-  } catch (const StoreError& error) {
-    EXPECT_STREQ(error.what(), "store in this process: waited 10 ms for keys 'a', 'b', 'c' and 2 more");
-  }
-  store.set("k", "text");
-  try {
-    store.add("k", 1);
-    FAIL();
-  } catch (const StoreError& error) {
-    EXPECT_EQ(error.error().kind, ErrorKind::invalid);
-  }
-}
-
-TEST(Store, ALackIsSaid) {
-  struct Least final : Store {
-    using Store::wait;
-    void set(std::string_view, std::string_view) override {}
-    std::string get(std::string_view key) override { return std::string(key); }
-    std::int64_t add(std::string_view, std::int64_t) override { return 0; }
-    std::string compare_set(std::string_view, std::string_view, std::string_view) override { return {}; }
-    void wait(std::span<const std::string>, Duration) override {}
-    bool check(std::span<const std::string>) override { return true; }
-    std::int64_t num_keys() override { return 0; }
-    bool delete_key(std::string_view) override { return false; }
-    void set_timeout(Duration) override {}
-    [[nodiscard]] Duration timeout() const override { return {}; }
-  } least;
-  EXPECT_EQ(least.multi_get(std::vector<std::string>{"a", "b"}), (std::vector<std::string>{"a", "b"}));
-  try {
-    least.queue_len("q");
-    FAIL();
-  } catch (const StoreError& error) {
-    EXPECT_EQ(error.error().kind, ErrorKind::refused);
-    EXPECT_STREQ(error.what(), "this kind of store has no queues");
-  }
-}
-
 }  // namespace
 }  // namespace dlaunch::store

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "store/client/job_key.h"
-
 namespace dlaunch::store {
 namespace {
 
@@ -88,17 +86,6 @@ TEST(KeyProof, OfAnotherVersionIsRefused) {
   ByteSpan bytes = as_byte_span(opening);
   EXPECT_EQ(server.take(bytes, challenge), Verdict::refused);
   EXPECT_EQ(challenge, "");
-}
-
-TEST(JobKey, IsReadAsItIsWritten) {
-  const std::string key = store_key("s3cret");
-  EXPECT_EQ(key.size(), mac_size);
-  for (const JobKey& job : {JobKey{key, false}, JobKey{key, true}})
-    EXPECT_EQ(parse_store_key(store_key_text(job)), job);
-  for (const char* bad : {"", "\n", "00\n", "secret"}) EXPECT_EQ(parse_store_key(bad), JobKey{});
-  std::string text = store_key_text({key});
-  text[5] = 'x';
-  EXPECT_EQ(parse_store_key(text), JobKey{});
 }
 
 }  // namespace

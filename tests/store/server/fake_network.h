@@ -26,6 +26,22 @@ class FakeNetwork final : public Network, public Timers, public Clock {
     if (made.handler == nullptr) made.handler = &handler;
     return conn;
   }
+  // A connection that was requested, in order; each then comes about or fails.
+  struct Dialled {
+    Address address;
+    TimePoint deadline;
+    ConnId conn;
+  };
+  [[nodiscard]] const std::vector<Dialled>& dialled() const { return dialled_; }
+  void answer(ConnId conn) {
+    if (!closed(conn)) peers_.at(conn).handler->on_connected(conn);
+  }
+  void fail(ConnId conn, const ConnectionEnd& reason) {
+    Peer& peer = peers_.at(conn);
+    if (peer.closed) return;
+    end(peer);
+    peer.handler->on_closed(conn, reason);
+  }
   void give(ConnId conn, std::string_view bytes) {
     Peer& peer = peers_.at(conn);
     if (peer.closed || bytes.empty()) return;
@@ -40,12 +56,8 @@ class FakeNetwork final : public Network, public Timers, public Clock {
     }
   }
   void leave(ConnId conn) {
-    Peer& peer = peers_.at(conn);
-    if (peer.closed) return;
-    end(peer);
-    peer.handler->on_closed(
-        conn, {CloseKind::closed_by_peer,
-               {ErrorKind::network, "lost the connection to", "10.0.0.9:40000", "closed by the peer", ""}});
+    fail(conn, {CloseKind::closed_by_peer,
+                {ErrorKind::network, "lost the connection to", "10.0.0.9:40000", "closed by the peer", ""}});
   }
   // The bytes that the peer got since the last call.
   std::string take(ConnId conn) {
@@ -111,7 +123,12 @@ class FakeNetwork final : public Network, public Timers, public Clock {
     return Listening{{0, 1}, address.port, {address}};
   }
   void unlisten(ListenerId) override { listener_ = nullptr; }
-  ConnId connect(const Address&, TimePoint, ConnectionHandler&) override { return {}; }
+  ConnId connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) override {
+    const ConnId conn{static_cast<std::uint32_t>(peers_.size()), 1};
+    peers_.try_emplace(conn, memory_).first->second.handler = &handler;
+    dialled_.push_back({address, deadline, conn});
+    return conn;
+  }
   void hand_over(ConnId conn, ConnectionHandler& handler) override { peers_.at(conn).handler = &handler; }
   void send(ConnId conn, ByteSpan bytes) override { queue(conn, bytes); }
   void send_shared(ConnId conn, const SharedBytes& bytes) override { queue(conn, bytes); }
@@ -119,7 +136,9 @@ class FakeNetwork final : public Network, public Timers, public Clock {
   std::size_t unsent_memory(ConnId conn) const override { return peers_.at(conn).unread.memory(); }
   std::size_t unsent_memory() const override { return memory_; }
   void pause_reading(ConnId conn, bool paused) override { peers_.at(conn).paused = paused; }
-  void close(ConnId conn) override { end(peers_.at(conn)); }
+  void close(ConnId conn) override {
+    if (const auto found = peers_.find(conn); found != peers_.end()) end(found->second);
+  }
 
  private:
   struct Peer {
@@ -154,6 +173,7 @@ class FakeNetwork final : public Network, public Timers, public Clock {
   std::size_t memory_ = 0;
   int failing_sends_ = 0;
   std::map<ConnId, Peer> peers_;
+  std::vector<Dialled> dialled_;
   std::map<TimerId, Timer> timers_;
   std::uint32_t last_timer_ = 0;
   TimePoint now_{std::chrono::hours(1)};
