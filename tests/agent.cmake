@@ -9,6 +9,7 @@ dlaunch_test(NAME agent_test
     agent/control/coordinator_members_test.cpp
     agent/control/coordinator_rounds_test.cpp
     agent/control/coordinator_test.cpp
+    agent/control/coordinator_text_test.cpp
     agent/control/earlier_worlds_test.cpp
     agent/control/endpoint_search_test.cpp
     agent/control/failure_collector_test.cpp
@@ -26,6 +27,8 @@ dlaunch_test(NAME agent_test
     agent/control/member_search_test.cpp
     agent/control/member_signals_test.cpp
     agent/control/member_test.cpp
+    agent/control/membership_test.cpp
+    agent/control/message_io_test.cpp
     agent/control/messages_test.cpp
     agent/control/messages_wire_test.cpp
     agent/control/preempt_notice_test.cpp
@@ -35,15 +38,18 @@ dlaunch_test(NAME agent_test
     agent/control/worker_group_test.cpp
     agent/control/worker_lease_test.cpp
     agent/election/election_test.cpp
+    agent/election/etcd_election_test.cpp
     agent/election/etcd_messages_test.cpp
     agent/election/http_reply_test.cpp
     agent/model/collective_progress_test.cpp
     agent/model/diagnosis_test.cpp
     agent/model/error_file_test.cpp
     agent/model/exit_status_test.cpp
+    agent/model/fencing_test.cpp
     agent/model/job_rules_test.cpp
     agent/model/job_status_test.cpp
     agent/model/job_test.cpp
+    agent/model/json_fields_test.cpp
     agent/model/last_lines_test.cpp
     agent/model/log_options_test.cpp
     agent/model/restart_policy_test.cpp
@@ -54,6 +60,7 @@ dlaunch_test(NAME agent_test
     agent/model/worker_record_test.cpp
     agent/model/world_view_test.cpp
     agent/node/agent_link_test.cpp
+    agent/node/endpoint_probe_test.cpp
     agent/node/node_status_test.cpp
     agent/observe/memory_events_test.cpp
     agent/observe/stderr_hints_test.cpp
@@ -88,16 +95,20 @@ dlaunch_test(NAME agent_process_test
   SOURCES
     agent/platform/reaper_test.cpp
     agent/platform/status_socket_test.cpp
+    agent/process/clone_into_cgroup_test.cpp
     agent/process/guard_process_test.cpp
     agent/process/guard_test.cpp
     agent/process/helper_process_test.cpp
+    agent/process/job_cgroup_test.cpp
     agent/process/job_mark_test.cpp
     agent/process/job_resources_test.cpp
     agent/process/keeper_process_test.cpp
     agent/process/keeper_spawner_test.cpp
     agent/process/keeper_test.cpp
     agent/process/leader_mark_test.cpp
+    agent/process/passed_descriptors_test.cpp
     agent/process/pending_execs_test.cpp
+    agent/process/raw_syscall_test.cpp
     agent/process/scratch_dir_test.cpp
     agent/process/timer_fifo_test.cpp
     agent/process/worker_start_test.cpp
