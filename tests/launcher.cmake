@@ -1,48 +1,96 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json::nlohmann_json
   SOURCES
     launcher/commands/command_parser_test.cpp
+    launcher/commands/commands_test.cpp
+    launcher/commands/completion_test.cpp
     launcher/commands/debugger_output_test.cpp
+    launcher/commands/endpoint_status_test.cpp
     launcher/commands/flight_record_test.cpp
     launcher/commands/job_dump_test.cpp
+    launcher/commands/job_list_test.cpp
     launcher/commands/job_table_test.cpp
     launcher/commands/log_locator_test.cpp
     launcher/commands/log_reader_test.cpp
     launcher/commands/pickle_test.cpp
     launcher/commands/process_handle_test.cpp
+    launcher/commands/process_stacks_test.cpp
     launcher/commands/process_table_test.cpp
     launcher/commands/store_options_test.cpp
     launcher/console/await_readers_test.cpp
+    launcher/console/command_io_test.cpp
     launcher/console/output_loss_test.cpp
     launcher/console/stop_signals_test.cpp
-    launcher/flags/flags_test.cpp
-    launcher/flags/options_test.cpp
+    launcher/flags/command_line_test.cpp
+    launcher/flags/config_file_test.cpp
+    launcher/flags/flag_table_test.cpp
+    launcher/flags/settings_test.cpp
     launcher/flags/shell_words_test.cpp
+    launcher/flags/spelling_test.cpp
+    launcher/flags/value_parsers_test.cpp
+    launcher/machine/collect_facts_test.cpp
     launcher/machine/interpreter_test.cpp
+    launcher/machine/local_addresses_test.cpp
+    launcher/machine/machine_test.cpp
+    launcher/machine/mpi_proxy_test.cpp
     launcher/machine/port_owner_test.cpp
     launcher/machine/process_limits_test.cpp
     launcher/machine/program_file_test.cpp
+    launcher/machine/program_output_test.cpp
     launcher/machine/sanitize_startup_test.cpp
+    launcher/node/final_report_test.cpp
+    launcher/node/node_agent_test.cpp
+    launcher/node/node_output_test.cpp
+    launcher/node/node_process_test.cpp
     launcher/node/secret_test.cpp
+    launcher/node/serve_test.cpp
+    launcher/node/tls_test.cpp
+    launcher/node/unfit_node_test.cpp
+    launcher/node/wall_clock_test.cpp
     launcher/options/binding_test.cpp
+    launcher/options/check_combinations_test.cpp
     launcher/options/dry_run_test.cpp
+    launcher/options/failure_flags_test.cpp
+    launcher/options/lifeline_terms_test.cpp
+    launcher/options/log_flags_test.cpp
+    launcher/options/options_from_settings_test.cpp
+    launcher/options/options_test.cpp
     launcher/options/plan_test.cpp
+    launcher/options/rdzv_conf_test.cpp
+    launcher/options/settings_reader_test.cpp
     launcher/options/version_text_test.cpp
     launcher/remote/host_file_test.cpp
+    launcher/remote/host_process_test.cpp
+    launcher/remote/local_host_test.cpp
     launcher/remote/remote_dry_run_test.cpp
     launcher/remote/remote_job_test.cpp
     launcher/remote/remote_plan_test.cpp
     launcher/remote/remote_protocol_test.cpp
+    launcher/remote/remote_runner_test.cpp
     launcher/remote/ssh_diagnosis_test.cpp
+    launcher/report/clock_time_test.cpp
     launcher/report/event_log_test.cpp
     launcher/report/report_file_test.cpp
     launcher/report/report_test.cpp
+    launcher/report/torchelastic_events_test.cpp
     launcher/scheduler/host_list_test.cpp
+    launcher/scheduler/job_port_test.cpp
+    launcher/scheduler/scheduler_allocation_test.cpp
+    launcher/scheduler/scheduler_kubernetes_test.cpp
+    launcher/scheduler/scheduler_mpi_test.cpp
+    launcher/scheduler/scheduler_pbs_test.cpp
+    launcher/scheduler/scheduler_slurm_test.cpp
     launcher/scheduler/scheduler_test.cpp
     launcher/startup/name_services_test.cpp
     launcher/topology/accelerators_test.cpp
     launcher/topology/cpu_list_test.cpp
     launcher/topology/topology_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
+# Each program of these rooms compiles this one source, with OpenSSL or without.
+target_sources(launcher_test PRIVATE ${PROJECT_SOURCE_DIR}/launcher/node/tls.cpp)
+if(OpenSSL_FOUND)
+  target_compile_definitions(launcher_test PRIVATE DLAUNCH_HAS_TLS)
+  target_link_libraries(launcher_test PRIVATE dlaunch_tls)
+endif()
 
 dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher_remote SOURCES launcher/remote/lifeline_test.cpp)
 

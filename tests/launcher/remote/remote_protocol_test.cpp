@@ -4,8 +4,6 @@
 
 #include <csignal>
 
-#include "launcher/options/lifeline_terms.h"
-
 namespace dlaunch::launcher {
 namespace {
 
@@ -64,19 +62,6 @@ TEST(RemoteProtocol, SignalsComeInAnyPieces) {
   EXPECT_EQ(reader.take(" 0\nsignal 99\nsignal x\nsignal 2x\nsignal -2\n" + std::string(100, 'x')),
             std::vector<int>{});
   EXPECT_EQ(reader.take("signal 2\nsignal 10\n"), std::vector<int>{SIGUSR1});
-}
-
-TEST(RemoteProtocol, TermsAreReadBack) {
-  for (const bool out : {false, true}) {
-    for (const bool colours : {false, true}) {
-      const LifelineTerms terms{"k12", out, !out, colours};
-      EXPECT_EQ(*parse_lifeline("--lifeline", to_text(terms)), terms);
-    }
-  }
-  EXPECT_FALSE(parse_lifeline("--lifeline", "").ok());
-  EXPECT_FALSE(parse_lifeline("--lifeline", ",out").ok());
-  EXPECT_FALSE(parse_lifeline("--lifeline", "k,in").ok());
-  EXPECT_FALSE(parse_lifeline("--lifeline", "a b").ok());
 }
 
 }  // namespace

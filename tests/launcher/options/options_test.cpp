@@ -5,12 +5,6 @@
 namespace dlaunch::launcher {
 namespace {
 
-TEST(Options, EverythingAfterTheProgramIsItsOwn) {
-  EXPECT_EQ(good({"./train", "--nnodes=9", "--", "--help"}).program,
-            (Words{"./train", "--nnodes=9", "--", "--help"}));
-  EXPECT_EQ(good({"--max-restarts=1", "--", "--odd-name", "x"}).program, (Words{"--odd-name", "x"}));
-}
-
 TEST(Options, DefaultsAreTorchruns) {
   const Options options = good({"x"});
   EXPECT_EQ(options.node.slots, 1);
@@ -20,16 +14,6 @@ TEST(Options, DefaultsAreTorchruns) {
   EXPECT_EQ(options.log, agent::LogOptions{});
   EXPECT_EQ(options.bind, Bind::none);
   EXPECT_FALSE(options.pass_local_rank);
-}
-
-TEST(Options, StandaloneOverridesTheRest) {
-  const Options options = good({"--standalone", "--nnodes=2", "--node-rank=1", "--master-port=1",
-                                "--rdzv-backend=etcd", "--rdzv-endpoint=h:1", "x"});
-  EXPECT_EQ(options.job.nnodes, 1);
-  EXPECT_FALSE(options.node_rank);
-  EXPECT_FALSE(options.master_port);
-  EXPECT_TRUE(options.endpoints.empty());
-  EXPECT_EQ(options.backend, Options::Backend::fixed);
 }
 
 TEST(Options, TheCommandLineGoesBeforeVariablesTheseBeforeTheFileAndThisBeforeTheScheduler) {
@@ -59,48 +43,6 @@ TEST(Options, TheCommandLineGoesBeforeVariablesTheseBeforeTheFileAndThisBeforeTh
     EXPECT_NE(told.find(line), std::string::npos) << line << told;
 }
 
-TEST(Options, SwitchesInVariables) {
-  for (const char* on : {"1", "true", "TRUE", "yes", "on"})
-    EXPECT_TRUE(good({"x"}, {{"PET_STANDALONE", on}}).standalone) << on;
-  for (const char* off : {"0", "false", "no", "off", ""})
-    EXPECT_FALSE(good({"x"}, {{"PET_STANDALONE", off}}).standalone) << off;
-  EXPECT_FALSE(good({"x"}, {{"PET_STANDALONE", "1"}, {"DLAUNCH_STANDALONE", "0"}}).standalone);
-  EXPECT_FALSE(good({"--use-env", "x"}, {{"DLAUNCH_PASS_LOCAL_RANK", "1"}}).pass_local_rank);
-  EXPECT_EQ(bad({"x"}, {{"PET_STANDALONE", "maybe"}}),
-            "PET_STANDALONE: 'maybe' is neither true nor false; write 1, true or yes; or 0, false or no");
-}
-
-TEST(Options, SignalsAreNamedAsTorchrunKillOrSlurmNameThem) {
-  EXPECT_EQ(good({"--signals-to-handle=TERM,SIGWINCH,CONT", "x"}).node.stop_signals,
-            (std::vector<int>{SIGTERM, SIGWINCH, SIGCONT}));
-  EXPECT_EQ(good({"--preempt-signal=USR1@5", "x"}).node.preempt_signal, SIGUSR1);
-  const Options options = good({"--signals-to-handle=SIGTREM,SIGKILL,SIGINT", "x"});
-  EXPECT_EQ(options.node.stop_signals, std::vector<int>{SIGINT})
-      << "unknown ones are only said, as by torchrun";
-  ASSERT_EQ(options.warnings.size(), 2U);
-  EXPECT_NE(options.warnings[0].find("'SIGTREM' is not one of"), std::string::npos);
-  EXPECT_NE(options.warnings[0].find("did you mean SIGTERM?; it is ignored"), std::string::npos);
-  EXPECT_EQ(options.warnings[1],
-            "--signals-to-handle: SIGKILL cannot be caught or passed on; name another signal, "
-            "such as SIGTERM; it is ignored");
-}
-
-TEST(Options, AVariableThatIsMistypedIsSaid) {
-  const auto said = [](const char* variable) { return good({"x"}, {{variable, "3"}}).warnings; };
-  EXPECT_EQ(said("DLAUNCH_NPROC"),
-            Words{"DLAUNCH_NPROC has no effect; did you mean DLAUNCH_NPROC_PER_NODE?"});
-  EXPECT_EQ(said("PET_NPROC_PER_NOD"),
-            Words{"PET_NPROC_PER_NOD has no effect; did you mean PET_NPROC_PER_NODE?"});
-  EXPECT_EQ(said("PET_JOIN_TIMEOUT"),
-            Words{"PET_JOIN_TIMEOUT has no effect; did you mean DLAUNCH_JOIN_TIMEOUT?"});
-  for (const char* fine :
-       {"DLAUNCH_TOKEN", "DLAUNCH_VERSION", "DLAUNCH_JOB_ID", "DLAUNCH_ROUND", "DLAUNCH_FENCING_TOKEN",
-        "DLAUNCH_WORKER_PAGE", "DLAUNCH_STORE_KEY_FILE", "DLAUNCH_BACKEND_PATH", "DLAUNCH_CPP_LOG_LEVEL",
-        "DLAUNCH_DISTRIBUTED_DEBUG", "DLAUNCH_SOCKET_IFNAME", "DLAUNCH_TRACE", "DLAUNCH_NNODES", "PET_NNODES",
-        "MY_NPROC"})
-    EXPECT_TRUE(said(fine).empty()) << fine;
-}
-
 TEST(Options, AVariableCannotAskForADryRunAndIsNotMistakenForNothing) {
   EXPECT_EQ(bad({"x"}, {{"DLAUNCH_DRY_RUN", "1"}}),
             "DLAUNCH_DRY_RUN=1: a dry run can be requested on the command line only; write dlaunch "
@@ -113,10 +55,6 @@ TEST(Options, AnExportThatIsNotSetIsSaid) {
   EXPECT_EQ(good({"-x", "NOPE", "x"}).warnings, Words{"--export: NOPE is not set here"});
   EXPECT_TRUE(good({"-x", "NOPE=1", "x"}).warnings.empty());
   EXPECT_TRUE(good({"-x", "NOPE", "x"}, {{"NOPE", ""}}).warnings.empty());
-}
-
-TEST(Options, AVariableIsNotLookedAtForHelp) {
-  EXPECT_TRUE(parse({"--help"}, {{"PET_STANDALONE", "maybe"}}).ok());
 }
 
 struct Mistake {
@@ -294,77 +232,6 @@ TEST(Options, AMistakeInAVariableNamesTheVariable) {
             "DLAUNCH_NNODES: 'zz' is not a number; see dlaunch --help");
   EXPECT_EQ(bad({"x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "zz"}}),
             "TORCH_ELASTIC_SHUTDOWN_TIMEOUT: 'zz' is not a number of seconds; see dlaunch --help");
-}
-
-TEST(Options, AFileHasFlagsAsKeys) {
-  const auto options = good({"--config", "j", "x"}, {}, {{"j", R"({
-      // comments are allowed
-      "nproc_per_node": 4, "monitor-interval": 0.5, "standalone": true, "verbose": false,
-      "local-ranks-filter": [0, 2], "tee": "0:3", "role": null})"}});
-  EXPECT_EQ(options.node.slots, 4);
-  EXPECT_TRUE(options.standalone);
-  EXPECT_FALSE(options.verbose);
-  EXPECT_EQ(options.log.local_ranks_filter, (std::vector<int>{0, 2}));
-  EXPECT_EQ(options.log.tee.of(0), agent::Streams::both);
-  EXPECT_EQ(options.log.tee.of(1), agent::Streams::none);
-  EXPECT_EQ(options.node.role, "default");
-
-  const auto refused = [](const std::string& text) { return bad({"--config=j", "x"}, {}, {{"j", text}}); };
-  EXPECT_EQ(refused(R"({"nnode": 2})"), "'nnode' in j is not the name of a flag; did you mean nnodes?");
-  EXPECT_EQ(refused(R"({"dry-run": true})"),
-            "'dry-run' in j can only be given on the command line; see dlaunch --help");
-  EXPECT_EQ(refused(R"({"nnodes": "many"})"), "nnodes in j: 'many' is not a number; see dlaunch --help");
-  EXPECT_EQ(refused(R"({"nnodes": {"min": 1}})"),
-            "nnodes in j must be a string, a number, true, false, or a list of these; not object");
-  EXPECT_EQ(
-      refused(R"({"tee": [[1]]})"),
-      "tee in j must be a string, a number, true, false, or a list of these; not a list of other things");
-  EXPECT_EQ(refused(R"({"module": "perhaps"})"),
-            "module in j: 'perhaps' is neither true nor false; write 1, true or yes; or 0, false or no");
-  EXPECT_EQ(refused(R"({"log-dir": "a", "log_dir": "b"})"),
-            "log_dir in j and log-dir in j set the same flag; see dlaunch --help");
-  EXPECT_EQ(refused("[1]"), "j must contain a JSON object whose keys are flag names; see dlaunch --help");
-  EXPECT_EQ(refused(R"({"nnodes": 1e999})"), "j is not JSON: number overflow parsing '1e999'");
-  EXPECT_EQ(refused("{").find("j is not JSON: parse error at line 1, column 2"), 0U) << refused("{");
-}
-
-TEST(Options, BackendFollowsFromOtherOptions) {
-  const struct {
-    Words arguments;
-    Options::Backend backend;
-  } cases[]{
-      {{"x"}, Options::Backend::fixed},
-      {{"--nnodes=2", "x"}, Options::Backend::fixed},
-      {{"--nnodes=2", "--rdzv-endpoint=h", "x"}, Options::Backend::c10d},
-      {{"--nnodes=2", "--rdzv-endpoint=h", "--node-rank=1", "x"}, Options::Backend::fixed},
-      {{"--nnodes=2", "--rdzv-backend=static", "--rdzv-endpoint=h", "x"}, Options::Backend::fixed},
-      {{"--nnodes=1:2", "x"}, Options::Backend::c10d},
-      {{"--nnodes=2", "--spares=1", "x"}, Options::Backend::c10d},
-      {{"--nnodes=3", "--rdzv-endpoint=a,b", "x"}, Options::Backend::c10d},
-      {{"--nnodes=1:2", "--standalone", "x"}, Options::Backend::fixed},
-  };
-  for (const auto& one : cases) EXPECT_EQ(good(one.arguments).backend, one.backend) << one.arguments.front();
-}
-
-TEST(Options, AMinorityThatMayNotGoOnIsSaid) {
-  EXPECT_TRUE(good({"--nnodes=3:5", "--rdzv-endpoint=a,b", "x"}).warnings.empty());
-  EXPECT_EQ(
-      good({"--nnodes=2:5", "--rdzv-endpoint=a,b", "x"}).warnings,
-      Words{"the job runs only while 3 of 5 nodes are there, even if --nnodes allows fewer: with several "
-            "endpoints, only a majority knows that no other part of the job is running"});
-  EXPECT_TRUE(good({"--nnodes=2:5", "--rdzv-endpoint=a", "x"}).warnings.empty());
-}
-
-TEST(Options, IneffectiveOptionsAreWarnedAbout) {
-  EXPECT_EQ(good({"--rdzv-endpoint=a:1", "--master-addr=b", "x"}).warnings,
-            Words{"--rdzv-endpoint=a:1 takes precedence over --master-addr=b"});
-  EXPECT_TRUE(good({"--rdzv-endpoint=a:1", "--master-addr=a", "x"}).warnings.empty());
-  EXPECT_EQ(good({"--rdzv-conf=join_timeuot=3", "x"}).warnings,
-            Words{"--rdzv-conf: the unknown key 'join_timeuot' has no effect; did you mean join_timeout?"});
-  EXPECT_EQ(good({"--rdzv-conf=cas_backoff_max_seconds=0.5", "x"}).warnings,
-            Words{"--rdzv-conf: cas_backoff_max_seconds has no effect here"});
-  EXPECT_EQ(good({"--join-timeout=5", "--rdzv-conf=join_timeout=3", "x"}).job.join_timeout,
-            std::chrono::seconds(5));
 }
 
 }  // namespace
