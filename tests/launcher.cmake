@@ -86,11 +86,14 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/topology/topology_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 # Each program of these rooms compiles this one source, with OpenSSL or without.
-target_sources(launcher_test PRIVATE ${PROJECT_SOURCE_DIR}/launcher/node/tls.cpp)
+add_library(launcher_test_tls OBJECT ${PROJECT_SOURCE_DIR}/launcher/node/tls.cpp)
+dlaunch_settings(launcher_test_tls)
+target_link_libraries(launcher_test_tls PRIVATE dlaunch_launcher_node)
 if(OpenSSL_FOUND)
-  target_compile_definitions(launcher_test PRIVATE DLAUNCH_HAS_TLS)
-  target_link_libraries(launcher_test PRIVATE dlaunch_tls)
+  target_compile_definitions(launcher_test_tls PUBLIC DLAUNCH_HAS_TLS)
+  target_link_libraries(launcher_test_tls PUBLIC dlaunch_tls)
 endif()
+target_link_libraries(launcher_test PRIVATE launcher_test_tls)
 
 dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher_remote SOURCES launcher/remote/lifeline_test.cpp)
 
