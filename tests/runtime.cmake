@@ -2,12 +2,27 @@
 dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
   SOURCES
     runtime/api/any_test.cpp
+    runtime/api/backend_name_test.cpp
+    runtime/api/breakpoint_test.cpp
     runtime/api/debug_test.cpp
     runtime/api/device_mesh_test.cpp
+    runtime/api/error_test.cpp
     runtime/api/object_test.cpp
     runtime/api/profiling_test.cpp
     runtime/api/reference_api_test.cpp
+    runtime/api/spawn_message_test.cpp
+    runtime/api/spawn_process_test.cpp
+    runtime/api/tensor_test.cpp
     runtime/api/threads_test.cpp
+    runtime/base/close_on_fork_test.cpp
+    runtime/base/comma_separated_test.cpp
+    runtime/base/deadline_test.cpp
+    runtime/base/errors_test.cpp
+    runtime/base/own_process_test.cpp
+    runtime/base/process_end_test.cpp
+    runtime/base/process_environment_test.cpp
+    runtime/base/start_thread_test.cpp
+    runtime/base/stragglers_test.cpp
     runtime/collectives/collectives_test.cpp
     runtime/collectives/exchange_test.cpp
     runtime/collectives/ring_schedule_test.cpp

@@ -277,48 +277,6 @@ TEST(Group, WhatABackendLacksIsNamed) {
             "rank 0, all_reduce #1 of group test: the backend does not offer all_reduce");
 }
 
-TEST(Tensor, KnowsItsParts) {
-  std::vector<float> values(6);
-  const Tensor tensor = Tensor::from(values.data(), {2, 3});
-  EXPECT_EQ(tensor.to_string(), "float32[2, 3] on cpu");
-  EXPECT_EQ(tensor.numel(), 6U);
-  EXPECT_EQ(tensor.nbytes(), 24U);
-  EXPECT_EQ(Tensor::from(values.data(), {}).numel(), 1U);
-  EXPECT_EQ(Tensor().numel(), 0U);
-  EXPECT_FALSE(tensor.read_only());
-  EXPECT_TRUE(Tensor::of(std::span<const float>(values)).read_only());
-  EXPECT_EQ(Tensor::of(std::span(values)).dtype(), DType::float32);
-}
-
-TEST(Tensor, RefusesImpossibleShapes) {
-  std::vector<double> values(6);
-  const auto make = [&](std::initializer_list<std::int64_t> shape) {
-    return error_of([&] { (void)Tensor::from(values.data(), shape); });
-  };
-  EXPECT_EQ(make({2, -1}), "a tensor's shape [2, -1] has a negative extent");
-  EXPECT_EQ(make({1, 1, 1, 1, 1, 1, 1, 1, 1}), "a tensor has 9 dimensions; at most 8 are possible");
-  EXPECT_EQ(make({std::int64_t{1} << 40, std::int64_t{1} << 40}),
-            "a tensor of shape [1099511627776, 1099511627776] is larger than any memory");
-  EXPECT_EQ(make({0, std::int64_t{1} << 62}), "no error");
-  EXPECT_EQ(error_of([] { (void)Tensor::from(static_cast<float*>(nullptr), {1}); }),
-            "a tensor of shape [1] has no memory");
-  const std::int64_t one = 1;
-  EXPECT_EQ(error_of([&] {
-              (void)Tensor(reinterpret_cast<char*>(values.data()) + 1, DType::float64, std::span(&one, 1));
-            }),
-            "the memory of a float64 tensor is not aligned to 8 bytes");
-  EXPECT_EQ(error_of([&] { (void)Tensor(values.data(), static_cast<DType>(77), std::span(&one, 1)); }),
-            "a tensor of dtype 77: unknown dtype");
-}
-
-TEST(Errors, KeepTheirTypeOnTheWayUp) {
-  const auto raw = std::make_exception_ptr(DistStoreError("gone", {.peer = 3}));
-  const auto up = in_context(raw, {2, "barrier", 7, "default", 5, "node7"});
-  EXPECT_THROW(std::rethrow_exception(up), DistStoreError);
-  EXPECT_EQ(message_of(up), "rank 2, barrier #7 of group default, peer 3 on node7: gone");
-  EXPECT_THROW(std::rethrow_exception(in_context(std::make_exception_ptr(1), {})), DistBackendError);
-}
-
 // The test ends its operations.
 class PatientBackend final : public Backend {
  public:
