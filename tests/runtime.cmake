@@ -14,6 +14,7 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/api/spawn_process_test.cpp
     runtime/api/tensor_test.cpp
     runtime/api/threads_test.cpp
+    runtime/backend/module_file_test.cpp
     runtime/base/close_on_fork_test.cpp
     runtime/base/comma_separated_test.cpp
     runtime/base/deadline_test.cpp

@@ -8,20 +8,24 @@
 namespace dlaunch::internal {
 
 void* find_in_module(const std::string& file, const char* symbol, const std::string& what_fails) {
-  std::string problem = "it is in none of the backends' folders";
+  std::string problems;
+  const auto note = [&problems](const std::string& problem) {
+    problems += (problems.empty() ? "" : "; ") + problem;
+  };
   for (const std::string& folder : backend_folders()) {
     std::string path = folder;
     path.append("/").append(file);
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       const char* const why = dlerror();
-      if (why) problem = why;
+      note(why ? why : path + " cannot be loaded");
       continue;
     }
     if (void* const found = dlsym(library, symbol)) return found;
-    problem = path + " does not export " + symbol;
+    note(path + " does not export " + symbol);
   }
-  throw DistStoreError(what_fails + ": the module " + file + " cannot be loaded: " + problem);
+  if (problems.empty()) note("it is in none of the backends' folders");
+  throw DistStoreError(what_fails + ": the module " + file + " cannot be loaded: " + problems);
 }
 
 }  // namespace dlaunch::internal

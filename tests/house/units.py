@@ -69,7 +69,6 @@ RUNTIME_COVERED_BY = {
     "runtime/backend/backend": "runtime/group/work_test.cpp",
     "runtime/backend/collective_backend": "runtime/group/group_collectives_test.cpp",
     "runtime/backend/mailbox": "runtime/collectives/collectives_test.cpp",
-    "runtime/backend/module_file": "runtime/api/public_api_test.cpp",
     "runtime/backend/operation_queue": "runtime/group/work_test.cpp",
     "runtime/backend/registry": "runtime/rendezvous/bootstrap_test.cpp",
     "runtime/backends/gloo/connect": "runtime/gloo/interfaces_test.cpp",
