@@ -14,7 +14,12 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/api/spawn_process_test.cpp
     runtime/api/tensor_test.cpp
     runtime/api/threads_test.cpp
+    runtime/backend/backend_test.cpp
+    runtime/backend/collective_backend_test.cpp
+    runtime/backend/mailbox_test.cpp
     runtime/backend/module_file_test.cpp
+    runtime/backend/operation_queue_test.cpp
+    runtime/backend/registry_test.cpp
     runtime/base/close_on_fork_test.cpp
     runtime/base/comma_separated_test.cpp
     runtime/base/deadline_test.cpp
@@ -24,9 +29,21 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/base/process_environment_test.cpp
     runtime/base/start_thread_test.cpp
     runtime/base/stragglers_test.cpp
+    runtime/collectives/all_gather_test.cpp
+    runtime/collectives/all_reduce_test.cpp
+    runtime/collectives/all_to_all_test.cpp
+    runtime/collectives/barrier_test.cpp
+    runtime/collectives/broadcast_test.cpp
+    runtime/collectives/coalesced_test.cpp
+    runtime/collectives/collective_fingerprint_test.cpp
     runtime/collectives/collectives_test.cpp
     runtime/collectives/exchange_test.cpp
+    runtime/collectives/gather_test.cpp
+    runtime/collectives/message_header_test.cpp
+    runtime/collectives/reduce_scatter_test.cpp
+    runtime/collectives/reduce_to_root_test.cpp
     runtime/collectives/ring_schedule_test.cpp
+    runtime/collectives/workspace_test.cpp
     runtime/group/argument_checks_test.cpp
     runtime/group/first_failure_test.cpp
     runtime/group/group_collectives_test.cpp
@@ -34,7 +51,6 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/group/message_flow_test.cpp
     runtime/group/new_group_test.cpp
     runtime/group/point_to_point_test.cpp
-    runtime/group/robustness_test.cpp
     runtime/group/stuck_messages_test.cpp
     runtime/group/work_test.cpp
     runtime/group/world_test.cpp

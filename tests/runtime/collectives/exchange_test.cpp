@@ -245,27 +245,5 @@ TEST(Exchange, FindsARankThatIsFurther) {
   }
 }
 
-TEST(MessageHeader, EveryPartOfACallIsInItsHash) {
-  const CollectiveFingerprint fingerprint{
-      .kind = CollectiveKind::reduce, .dtype = DType::float32, .root = 1, .count = 10, .layout = 3};
-  std::vector<std::uint64_t> hashes = {hash_of(fingerprint, 1), hash_of(fingerprint, 2)};
-  const auto add = [&](auto change) {
-    CollectiveFingerprint other = fingerprint;
-    change(other);
-    hashes.push_back(hash_of(other, 1));
-  };
-  add([](CollectiveFingerprint& c) { c.kind = CollectiveKind::gather; });
-  add([](CollectiveFingerprint& c) { c.dtype = DType::int32; });
-  add([](CollectiveFingerprint& c) { c.op = ReduceOp::max; });
-  add([](CollectiveFingerprint& c) { c.root = 0; });
-  add([](CollectiveFingerprint& c) { c.root = -1; });
-  add([](CollectiveFingerprint& c) { c.count = 11; });
-  add([](CollectiveFingerprint& c) { c.layout = 4; });
-  std::ranges::sort(hashes);
-  EXPECT_EQ(std::ranges::adjacent_find(hashes), hashes.end());
-  EXPECT_EQ(hash_of(fingerprint, 1),
-            hash_of(MessageHeader(fingerprint, 1, MessageHeader::Place::first, 0).fingerprint(), 1));
-}
-
 }  // namespace
 }  // namespace dlaunch::internal

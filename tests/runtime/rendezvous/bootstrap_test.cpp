@@ -1,4 +1,4 @@
-// Environment, store, and the list of backends: mostly the errors when something is missing.
+// Environment and store: mostly the errors when something is missing.
 
 #include "runtime/rendezvous/bootstrap.h"
 
@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 
-#include "runtime/backend/registry.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "runtime/rendezvous/key_value_store.h"
@@ -177,71 +176,6 @@ TEST(BackendStore, EndsItsWaitsAtTheDeadline) {
   store->set("key", "value");
   EXPECT_EQ(store->get("key", test::soon()), "value");
   EXPECT_THROW(store->get("other", deadline_after(std::chrono::milliseconds(10))), DistStoreError);
-}
-
-bool works(std::string&) { return true; }
-bool has_no_cable(std::string& reason) {
-  reason = "there is no cable";
-  return false;
-}
-std::unique_ptr<Backend> create_nothing(const BackendContext&) { return nullptr; }
-
-const BackendModule good{backend_abi_version, "Good", "cpu", works, create_nothing};
-const BackendModule unplugged{backend_abi_version, "unplugged", "cpu", has_no_cable, create_nothing};
-
-TEST(Registry, FindsWhatWasAddedInAnyCase) {
-  Registry registry({});
-  ASSERT_TRUE(registry.add(good).ok());
-  for (const char* const name : {"good", "GOOD", "Good"}) {
-    const auto found = registry.find(name);
-    ASSERT_TRUE(found.ok());
-    EXPECT_EQ(*found, &good);
-  }
-}
-
-TEST(Registry, AnUnknownNameListsTheKnownOnes) {
-  EXPECT_EQ(Registry({}).find("odd").error().message(), "unknown backend 'odd': known backends: none");
-  Registry registry({TEST_MODULES_DIR});
-  ASSERT_TRUE(registry.add(good).ok());
-  ASSERT_TRUE(registry.add(unplugged).ok());
-  const std::string text = registry.find("odd").error().message();
-  EXPECT_NE(text.find("good (usable)"), std::string::npos) << text;
-  EXPECT_NE(text.find("unplugged (not usable: there is no cable)"), std::string::npos) << text;
-  EXPECT_NE(text.find("example (usable)"), std::string::npos) << text;
-  EXPECT_NE(
-      text.find("it was built for backend ABI 4711, this library has " + std::to_string(backend_abi_version)),
-      std::string::npos)
-      << text;
-  EXPECT_NE(text.find("it does not export dlaunch_backend_module"), std::string::npos) << text;
-}
-
-TEST(Registry, UnusableBackendReportsItsReason) {
-  Registry registry({});
-  ASSERT_TRUE(registry.add(unplugged).ok());
-  EXPECT_EQ(registry.find("unplugged").error().message(),
-            "backend 'unplugged' cannot be used: there is no cable");
-}
-
-TEST(Registry, RefusesWhatItCannotUse) {
-  Registry registry({});
-  ASSERT_TRUE(registry.add(good).ok());
-  EXPECT_EQ(registry.add(good).error().message(), "cannot register backend good: the name is taken");
-  const BackendModule incomplete{backend_abi_version, "half", "cpu", works, nullptr};
-  EXPECT_EQ(registry.add(incomplete).error().message(), "cannot register a backend: its table is incomplete");
-  const BackendModule old{0, "old", "cpu", works, create_nothing};
-  EXPECT_EQ(registry.add(old).error().message(),
-            "cannot register a backend: it was built for backend ABI 0, this library has " +
-                std::to_string(backend_abi_version));
-}
-
-TEST(Registry, LoadsModulesFromDisk) {
-  Registry registry({"/nonexistent", TEST_MODULES_DIR});
-  const auto found = registry.find("example");
-  ASSERT_TRUE(found.ok()) << found.error().message();
-  EXPECT_STREQ((*found)->name, "example");
-  EXPECT_EQ(*registry.find("EXAMPLE"), *found);
-  EXPECT_FALSE(registry.find("../modules/backend_example").ok());
-  EXPECT_NE(registry.find("silent").error().message().find("backend_silent.so"), std::string::npos);
 }
 
 }  // namespace

@@ -1,14 +1,19 @@
-// Robustness of operations against what needs no network to be seen (see gloo_robustness_test.cpp).
+// Operations over any transport: their deadlines, their numbers, and who is to blame when they fail.
+
+#include "dlaunch/collective_backend.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
-#include "dlaunch/collective_backend.h"
+#include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "tests/runtime/collectives/forwarding_transport.h"
 #include "tests/runtime/collectives/thread_transport.h"
@@ -123,6 +128,97 @@ TEST(SequenceNumbers, MayWrapAround) {
       backend.shutdown();
     }));
   }
+}
+
+// The others may wait for it in an earlier operation: the error names the one that is furthest behind.
+TEST(CollectiveBackendErrors, ALateOperationNamesTheRankThatLagsMost) {
+  std::latch over(2);
+  std::latch entered(1);  // rank 1 is in the operation
+  const auto errors = on_ranks(3, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    CollectiveBackend backend(std::move(transport));
+    backend.barrier({1, soon(), false});
+    if (rank == 2) return over.wait();
+    if (rank == 0) entered.wait();
+    std::vector<int> values(10);
+    const Deadline deadline = rank == 0 ? deadline_after(std::chrono::milliseconds(50)) : soon();
+    const Work work = backend.all_reduce(Tensor::of(values), {}, {2, deadline, true});
+    if (rank == 1) entered.count_down();
+    work.get_future().wait();
+    over.count_down();
+    work.wait();
+  });
+  for (const int rank : {0, 1}) {
+    const std::exception_ptr error = errors[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(error);
+    EXPECT_THROW(std::rethrow_exception(error), DistNetworkError);
+    EXPECT_EQ(peer_of(error), 2) << message_of(error);
+    EXPECT_NE(message_of(error).find("not all ranks came before the deadline; missing: rank 2 of 3"),
+              std::string::npos)
+        << message_of(error);
+  }
+}
+
+// The rank that left is to blame, on all ranks, and not the one that noticed.
+TEST(CollectiveBackendErrors, ARankThatHasLeftIsNamedByAll) {
+  const auto errors = on_ranks(3, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    CollectiveBackend backend(std::move(transport));
+    if (rank == 2) return backend.shutdown();
+    std::vector<int> values(10);
+    backend.all_reduce(Tensor::of(values), {}, {1, soon(), false});
+  });
+  for (const int rank : {0, 1}) {
+    const std::exception_ptr error = errors[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(error);
+    EXPECT_EQ(peer_of(error), 2) << message_of(error);
+    EXPECT_EQ(reason_of(error), left_the_group);
+  }
+}
+
+// A backend that is destroyed without shutdown() does not leave the others waiting.
+TEST(CollectiveBackendErrors, ADestroyedBackendEndsTheWaitsOfTheOthers) {
+  const auto errors = on_ranks(2, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    CollectiveBackend backend(std::move(transport));
+    if (rank == 0) backend.barrier({1, soon(), false});
+  });
+  ASSERT_TRUE(errors[0]);
+  EXPECT_NE(message_of(errors[0]).find("the group was destroyed"), std::string::npos)
+      << message_of(errors[0]);
+  EXPECT_FALSE(errors[1]);
+}
+
+TEST(CollectiveBackend, AsynchronousOperationsAreCompleteBeforeASynchronousOne) {
+  expect_success(on_ranks(3, [&](std::unique_ptr<Transport> transport) {
+    CollectiveBackend backend(std::move(transport));
+    std::vector<std::vector<int>> values(6, std::vector<int>(3, 1));
+    values[4].resize(100'000, 1);  // not a short one
+    std::vector<Work> works;
+    std::uint64_t number = 0;
+    for (auto& one : values)
+      works.push_back(backend.all_reduce(Tensor::of(one), {}, {++number, soon(), true}));
+    backend.barrier({++number, soon(), false});
+    for (const Work& work : works) EXPECT_TRUE(work.is_success());
+    for (const auto& one : values) EXPECT_EQ(one, std::vector<int>(one.size(), 3));
+    backend.shutdown();
+  }));
+}
+
+TEST(CollectiveBackend, AnAbortEndsOperationsThatOthersDoNotJoin) {
+  std::latch gone(1);
+  expect_success(on_ranks(2, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    CollectiveBackend backend(std::move(transport));
+    if (rank == 1) return gone.wait();
+    std::vector<int> values(3);
+    const Work work = backend.all_reduce(Tensor::of(values), {}, {1, soon(), true});
+    backend.abort("enough");
+    backend.shutdown();
+    EXPECT_TRUE(work.is_completed());
+    EXPECT_EQ(reason_of(work.exception()), "enough");
+    gone.count_down();
+  }));
 }
 
 }  // namespace
