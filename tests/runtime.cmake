@@ -54,10 +54,15 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/group/stuck_messages_test.cpp
     runtime/group/work_test.cpp
     runtime/group/world_test.cpp
+    runtime/point_to_point/deadline_queue_test.cpp
+    runtime/point_to_point/envelope_test.cpp
     runtime/point_to_point/matching_test.cpp
     runtime/point_to_point/outbox_test.cpp
+    runtime/point_to_point/pending_messages_test.cpp
     runtime/point_to_point/thread_on_demand_test.cpp
     runtime/point_to_point/transfers_test.cpp
+    runtime/reduce/integer_avg_test.cpp
+    runtime/reduce/reduce_loops_test.cpp
     runtime/reduce/reduce_test.cpp
     runtime/rendezvous/bootstrap_test.cpp
     runtime/rendezvous/failure_detector_test.cpp
@@ -104,7 +109,7 @@ if(TARGET dlaunch_backend_gloo)
   SOURCES
     runtime/gloo/endpoint_test.cpp
     runtime/gloo/interfaces_test.cpp
-    runtime/gloo/messenger_test.cpp
+    runtime/point_to_point/messenger_test.cpp
     runtime/gloo/handshake_test.cpp
     runtime/gloo/keepalive_test.cpp
     runtime/gloo/multi_rail_transport_test.cpp

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
-#include "runtime/point_to_point/pending_messages.h"
 
 namespace dlaunch::internal {
 namespace {
@@ -171,34 +170,6 @@ TEST(Matching, ManyTakeAsLittleAsFew) {
       ASSERT_TRUE(take_message(matching, i % 2 == 0 ? 3 : any_source, tag_of(i)));
     }
   }
-}
-
-TEST(PendingMessages, AreFoundByPeerAndNumber) {
-  PendingMessages<int> pending;
-  EXPECT_TRUE(pending.is_empty());
-  EXPECT_EQ(pending.next_deadline(), Deadline::max());
-  pending.add({1, 5}, at(5), 15);
-  pending.add({2, 5}, at(3), 25);
-  pending.add({1, 4}, at(4), 14);
-  EXPECT_EQ(*pending.find({2, 5}), 25);
-  EXPECT_EQ(pending.find({2, 4}), nullptr);
-  EXPECT_EQ(pending.next_deadline(), at(3));
-  EXPECT_EQ(pending.take({2, 5}), 25);
-  EXPECT_EQ(pending.take({2, 5}), std::nullopt);
-  EXPECT_EQ(pending.take_expired(at(3)), std::nullopt);
-  EXPECT_EQ(pending.take_expired(at(4)), 14);
-  EXPECT_EQ(pending.next_deadline(), at(5));
-  EXPECT_FALSE(pending.is_empty());
-}
-
-TEST(PendingMessages, OfOnePeerAreTakenInTheirOrder) {
-  PendingMessages<int> pending;
-  for (const int number : {9, 2, 5, 4, 7}) {
-    pending.add({number % 2, static_cast<std::uint64_t>(number)}, at(number), number);
-  }
-  EXPECT_EQ(pending.take_all(1), (std::vector<int>{5, 7, 9}));
-  EXPECT_EQ(pending.take_all(std::nullopt), (std::vector<int>{2, 4}));
-  EXPECT_TRUE(pending.is_empty());
 }
 
 }  // namespace
