@@ -66,7 +66,12 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/reduce/reduce_test.cpp
     runtime/rendezvous/bootstrap_test.cpp
     runtime/rendezvous/failure_detector_test.cpp
-    runtime/rendezvous/rendezvous_test.cpp)
+    runtime/rendezvous/liveness_socket_test.cpp
+    runtime/rendezvous/local_address_test.cpp
+    runtime/rendezvous/loss_propagation_test.cpp
+    runtime/rendezvous/rendezvous_test.cpp
+    runtime/rendezvous/served_store_test.cpp
+    runtime/rendezvous/store_barrier_test.cpp)
 
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
@@ -83,6 +88,7 @@ foreach(name example foreign silent)
   add_dependencies(runtime_test test_backend_${name})
 endforeach()
 target_compile_definitions(runtime_test PRIVATE TEST_MODULES_DIR="${test_modules}")
+add_dependencies(runtime_test dlaunch_store_server_module)
 
 # Every public header by itself.
 file(GLOB public_headers RELATIVE ${PROJECT_SOURCE_DIR}/runtime/include CONFIGURE_DEPENDS

@@ -103,13 +103,8 @@ RUNTIME_COVERED_BY = {
     "runtime/group/when_all": "runtime/group/group_test.cpp",
     "runtime/record/call_stack": "runtime/record/recorder_test.cpp",
     "runtime/record/trace_file": "runtime/record/recorder_test.cpp",
-    "runtime/rendezvous/liveness_socket": "runtime/rendezvous/failure_detector_test.cpp",
-    "runtime/rendezvous/local_address": "runtime/gloo/interfaces_test.cpp",
-    "runtime/rendezvous/loss_propagation": "runtime/rendezvous/failure_detector_test.cpp",
-    "runtime/rendezvous/served_store": "runtime/rendezvous/bootstrap_test.cpp",
-    "runtime/rendezvous/store_barrier": "runtime/api/debug_test.cpp",
-    "runtime/store_server/module": "runtime/rendezvous/key_value_store_test.cpp",
-    "runtime/store_server/store_server": "runtime/rendezvous/key_value_store_test.cpp",
+    "runtime/store_server/module": "runtime/rendezvous/served_store_test.cpp",
+    "runtime/store_server/store_server": "runtime/rendezvous/served_store_test.cpp",
     "runtime/tls/module": "process/secret_test.py",
 }
 

@@ -15,8 +15,6 @@
 #include "dlaunch/device_mesh.h"
 #include "dlaunch/distributed.h"
 #include "dlaunch/threads.h"
-#include "runtime/rendezvous/store_barrier.h"
-#include "store/client/hash_store.h"
 #include "tests/runtime/group/thread_groups.h"
 
 namespace dlaunch::internal {
@@ -121,28 +119,6 @@ TEST(MonitoredBarrier, MissingOneDoesNotCount) {
       }
     });
   }
-}
-
-TEST(StoreBarrier, LeavesNothingBehindButTheLastMeetings) {
-  const auto store = std::make_shared<HashStore>();
-  const auto errors = test::on_threads(3, [&](int rank) {
-    StoreBarrier store_barrier(store, rank, 3, StoreBarrier::Latecomers::get_the_decision);
-    for (int i = 0; i < 20; ++i) {
-      const StoreBarrier::Decision decision =
-          store_barrier.synchronize({.statement = "s",
-                                     .deadline = test::soon(),
-                                     .judge =
-                                         [](const std::vector<std::string>& said) {
-                                           return said == std::vector<std::string>(3, "s") ? "" : "wrong";
-                                         },
-                                     .name_missing = [](const std::vector<int>&) { return "missing"; },
-                                     .check = [] {},
-                                     .departed = [] { return std::vector<int>(); }});
-      EXPECT_EQ(decision.text, "");
-    }
-  });
-  test::expect_success(errors);
-  EXPECT_LE(store->num_keys(), 3 + 2);
 }
 
 class AtDetail : public testing::Test {

@@ -3,11 +3,8 @@
 #include "runtime/rendezvous/failure_detector.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,56 +22,6 @@ using test::error_of;
 constexpr const char* here = "127.0.0.1";
 
 std::string closed_address() { return LivenessSocket::open(here)->address(); }
-
-TEST(LivenessSocket, IsClosedWithItsOwner) {
-  std::unique_ptr<LivenessSocket> liveness_socket = LivenessSocket::open(here);
-  const std::string address = liveness_socket->address();
-  EXPECT_TRUE(address.starts_with("127.0.0.1 ")) << address;
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(LivenessSocket::is_closed(address));
-  liveness_socket->accept_and_close();
-  EXPECT_FALSE(LivenessSocket::is_closed(address));
-  liveness_socket.reset();
-  EXPECT_TRUE(LivenessSocket::is_closed(address));
-}
-
-TEST(LivenessSocket, SupportsIpv6) {
-  std::unique_ptr<LivenessSocket> liveness_socket = LivenessSocket::open("::1");
-  if (!liveness_socket) GTEST_SKIP() << "this machine has no IPv6";
-  const std::string address = liveness_socket->address();
-  EXPECT_FALSE(LivenessSocket::is_closed(address));
-  liveness_socket.reset();
-  EXPECT_TRUE(LivenessSocket::is_closed(address));
-}
-
-// A child that goes on when its parent has died must not seem to be the parent.
-TEST(LivenessSocket, IsNotKeptOpenByACopyOfTheProcess) {
-  std::unique_ptr<LivenessSocket> liveness_socket = LivenessSocket::open(here);
-  const std::string address = liveness_socket->address();
-  int runs[2];
-  ASSERT_EQ(pipe(runs), 0);
-  const pid_t copy = fork();
-  if (copy == 0) {
-    close(runs[1]);
-    for (;;) pause();
-  }
-  close(runs[1]);
-  char none = 0;
-  EXPECT_EQ(read(runs[0], &none, 1), 0);  // it runs, and has ended its part
-  close(runs[0]);
-  EXPECT_FALSE(LivenessSocket::is_closed(address));
-  liveness_socket.reset();
-  EXPECT_TRUE(LivenessSocket::is_closed(address));
-  kill(copy, SIGKILL);
-  waitpid(copy, nullptr, 0);
-}
-
-TEST(LivenessSocket, IsNotReportedClosedAtAnInvalidAddress) {
-  for (const char* const address :
-       {"", "127.0.0.1", "127.0.0.1 ", "127.0.0.1 0", "127.0.0.1 x", "nowhere 80"})
-    EXPECT_FALSE(LivenessSocket::is_closed(address)) << address;
-  EXPECT_EQ(LivenessSocket::open("nowhere"), nullptr);
-  EXPECT_EQ(LivenessSocket::open("192.0.2.1"), nullptr);  // another machine's
-}
 
 TEST(FailureDetector, EachRankIsMonitoredBySeveralAndMonitorsFew) {
   for (const int size : {1, 2, 3, 8, 9, 64, 1000}) {
