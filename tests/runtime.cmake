@@ -1,5 +1,5 @@
 # The runtime's own code, over threads.
-dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
+dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox nlohmann_json::nlohmann_json
   SOURCES
     runtime/api/any_test.cpp
     runtime/api/backend_name_test.cpp
@@ -44,14 +44,23 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/collectives/reduce_to_root_test.cpp
     runtime/collectives/ring_schedule_test.cpp
     runtime/collectives/workspace_test.cpp
+    runtime/group/aliasing_test.cpp
     runtime/group/argument_checks_test.cpp
+    runtime/group/backend_choice_test.cpp
+    runtime/group/call_comparison_test.cpp
     runtime/group/first_failure_test.cpp
     runtime/group/group_collectives_test.cpp
+    runtime/group/group_plan_test.cpp
+    runtime/group/group_rendezvous_test.cpp
     runtime/group/group_test.cpp
     runtime/group/message_flow_test.cpp
     runtime/group/new_group_test.cpp
     runtime/group/point_to_point_test.cpp
+    runtime/group/profiler_test.cpp
+    runtime/group/splits_test.cpp
     runtime/group/stuck_messages_test.cpp
+    runtime/group/tensor_parts_test.cpp
+    runtime/group/when_all_test.cpp
     runtime/group/work_test.cpp
     runtime/group/world_test.cpp
     runtime/point_to_point/deadline_queue_test.cpp
@@ -61,6 +70,8 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/point_to_point/pending_messages_test.cpp
     runtime/point_to_point/thread_on_demand_test.cpp
     runtime/point_to_point/transfers_test.cpp
+    runtime/record/call_stack_test.cpp
+    runtime/record/trace_file_test.cpp
     runtime/reduce/integer_avg_test.cpp
     runtime/reduce/reduce_loops_test.cpp
     runtime/reduce/reduce_test.cpp

@@ -116,59 +116,5 @@ TEST(Trace, IsJsonWhateverAGroupIsCalled) {
       << text.str();
 }
 
-TEST(Trace, IsValidAtAnyTimeAndHasOpenOperations) {
-  const std::string path =
-      std::filesystem::temp_directory_path() / ("dlaunch_trace_open_test." + std::to_string(getpid()));
-  const auto text = [&] {
-    std::stringstream all;
-    all << std::ifstream(path).rdbuf();
-    return all.str();
-  };
-  const auto event = [](std::uint64_t id, std::int64_t time_ns) {
-    return ProfilingEvent{.kind = ProfilingEvent::Kind::begin,
-                          .id = id,
-                          .name = "all_reduce",
-                          .group = "pair",
-                          .rank = 1,
-                          .sequence = id,
-                          .bytes = 8,
-                          .time_ns = time_ns,
-                          .success = true};
-  };
-  {
-    TraceFile trace(path);
-    EXPECT_EQ(text(), "[]\n");
-    const std::int64_t before =
-        std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
-    trace.begin(event(1, steady_ns()), 5);
-    const std::string begun = text();
-    EXPECT_TRUE(begun.starts_with(
-        "[\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 5, \"args\": {\"name\": \"rank 5 on "));
-    EXPECT_TRUE(test::contains(
-        begun, "{\"ph\": \"B\", \"name\": \"all_reduce\", \"cat\": \"dlaunch\", \"pid\": 5, \"tid\": 0, "));
-    EXPECT_TRUE(begun.ends_with("\"finished\": false}}\n]\n")) << begun;
-    const std::string ts = "\"ts\": ";
-    const double at_us = std::stod(begun.substr(begun.find(ts) + ts.size()));
-    EXPECT_NEAR(at_us, static_cast<double>(before) / 1000, 60e6) << "since 1970";
-
-    trace.begin(event(2, steady_ns()), 5);
-    trace.end(event(1, steady_ns()), 5, steady_ns() - 1000);
-    const std::string ended = text();
-    EXPECT_TRUE(test::contains(ended, "\"success\": true}},\n{\"ph\": \"B\""))
-        << "what is open stays at the end";
-    EXPECT_TRUE(ended.ends_with("\"sequence\": 2, \"bytes\": 8, \"finished\": false}}\n]\n")) << ended;
-    EXPECT_EQ(ended.find("\"sequence\": 1, \"bytes\": 8, \"finished\""), std::string::npos);
-    trace.end(event(2, steady_ns()), 5, steady_ns());
-  }
-  EXPECT_EQ(text().find("\"B\""), std::string::npos);
-  EXPECT_TRUE(text().ends_with("\"success\": true}}\n]\n")) << text();
-  std::filesystem::remove(path);
-}
-
-TEST(Trace, HasAFileForEachRank) {
-  EXPECT_EQ(trace_path("trace.json", 3), "trace.rank3.json");
-  EXPECT_EQ(trace_path("a.b/trace", 0), "a.b/trace.rank0");
-}
-
 }  // namespace
 }  // namespace dlaunch::internal
