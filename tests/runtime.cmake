@@ -124,13 +124,24 @@ add_dependencies(key_value_store_test dlaunch_store_server_module)
 if(TARGET dlaunch_backend_gloo)
   dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120
   SOURCES
+    runtime/gloo/descriptor_test.cpp
+    runtime/gloo/dial_test.cpp
     runtime/gloo/endpoint_test.cpp
-    runtime/gloo/interfaces_test.cpp
-    runtime/point_to_point/messenger_test.cpp
+    runtime/gloo/endpoints_test.cpp
+    runtime/gloo/frame_test.cpp
+    runtime/gloo/goodbye_message_test.cpp
     runtime/gloo/handshake_test.cpp
+    runtime/gloo/interfaces_test.cpp
     runtime/gloo/keepalive_test.cpp
     runtime/gloo/multi_rail_transport_test.cpp
+    runtime/gloo/peer_key_test.cpp
+    runtime/gloo/pending_connections_test.cpp
+    runtime/gloo/slot_matcher_test.cpp
+    runtime/gloo/tcp_eager_channel_test.cpp
+    runtime/gloo/tcp_messages_test.cpp
     runtime/gloo/tcp_transport_test.cpp
+    runtime/gloo/wakeup_test.cpp
+    runtime/point_to_point/messenger_test.cpp
   LIBS dlaunch_gloo_transport dlaunch_runtime_core)
 endif()
 if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")

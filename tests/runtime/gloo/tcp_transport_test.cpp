@@ -22,7 +22,6 @@
 #include "store/client/hash_store.h"
 #include "tests/runtime/collectives/thread_transport.h"
 #include "tests/runtime/gloo/tcp_ranks.h"
-#include "tests/runtime/point_to_point/eager_channel_cases.h"
 
 namespace dlaunch::internal {
 namespace {
@@ -289,15 +288,6 @@ TEST(TcpTransport, ShutdownLosesNothing) {
     }));
   }
 }
-
-std::vector<std::exception_ptr> on_tcp(int size, const std::function<void(Transport&)>& body) {
-  return connected(size, body);
-}
-
-TEST(TcpChannel, KeepsTheOrder) { test::channels_keep_the_order(on_tcp); }
-TEST(TcpChannel, HoldsASenderBack) { test::channels_hold_a_sender_back(on_tcp); }
-TEST(TcpChannel, EndsWithTheTransport) { test::channels_end_with_the_transport(on_tcp); }
-TEST(TcpChannel, KeepsWhatALeaverSent) { test::channels_keep_what_a_leaver_sent(on_tcp); }
 
 }  // namespace
 }  // namespace dlaunch::internal
