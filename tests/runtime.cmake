@@ -124,6 +124,7 @@ add_dependencies(key_value_store_test dlaunch_store_server_module)
 if(TARGET dlaunch_backend_gloo)
   dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120
   SOURCES
+    runtime/gloo/connection_test.cpp
     runtime/gloo/descriptor_test.cpp
     runtime/gloo/dial_test.cpp
     runtime/gloo/endpoint_test.cpp

@@ -67,7 +67,6 @@ RUNTIME_COVERED_BY = {
     "runtime/api/group_breakpoint": "runtime/api/debug_test.cpp",
     "runtime/api/spawned_rank": "runtime/api/spawn_test.cpp",
     "runtime/backends/gloo/connect": "runtime/gloo/interfaces_test.cpp",
-    "runtime/backends/gloo/connection": "runtime/gloo/endpoint_test.cpp",
     "runtime/backends/gloo/module": "runtime/gloo/gloo_test.cpp",
     "runtime/backends/gloo/reachability": "runtime/gloo/interfaces_test.cpp",
     "runtime/backends/gloo/tcp_wait": "runtime/gloo/tcp_transport_test.cpp",
