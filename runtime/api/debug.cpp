@@ -92,12 +92,13 @@ void set_debug_level_from_env() { set_debug_level(level_from_environment()); }
 
 LogLevel get_log_level() {
   // Read once: the environment must not be looked into for every operation.
-  static const std::string wanted = [] {
+  static const LogLevel wanted = [] {
     const auto found = either("DLAUNCH_CPP_LOG_LEVEL", "TORCH_CPP_LOG_LEVEL");
-    return found ? found->second : std::string("WARNING");
+    if (!found) return LogLevel::warning;
+    if (found->second == "ERROR") return LogLevel::error;
+    return found->second == "INFO" ? LogLevel::info : LogLevel::warning;
   }();
-  if (wanted == "ERROR") return LogLevel::error;
-  if (wanted != "INFO") return LogLevel::warning;
+  if (wanted != LogLevel::info) return wanted;
   switch (get_debug_level()) {
     case DebugLevel::off:
       return LogLevel::info;

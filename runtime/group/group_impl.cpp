@@ -10,6 +10,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
+#include "runtime/base/quick_clock.h"
 #include "runtime/group/argument_checks.h"
 #include "runtime/group/profiler.h"
 #include "runtime/group/when_all.h"
@@ -110,23 +111,28 @@ std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
                                                    std::optional<Device> device) const {
   require_own_process(operation);
   const std::lock_guard lock(state_mutex_);
+  const std::shared_ptr<Backend>* const backend = find_backend(device);
+  if (is_usable_ && backend != nullptr) return *backend;
   const ErrorContext here{.rank = description_.rank, .operation = operation, .group = description_.name};
   if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: "));
   if (destroyed_) throw DistError("the group was destroyed", here);
-  const auto found = std::ranges::find_if(
-      backends_, [&](const DeviceBackend& entry) { return !device || entry.device == device->kind; });
-  if (found == backends_.end()) {
-    throw DistBackendError("backend " + description_.backend + " does not work on device " +
-                               to_string(device.value_or(Device{})),
-                           here);
+  throw DistBackendError(
+      "backend " + description_.backend + " does not work on device " + to_string(device.value_or(Device{})),
+      here);
+}
+
+// With state_mutex_ or call_mutex_ held: backends are removed with both.
+const std::shared_ptr<Backend>* GroupImpl::find_backend(std::optional<Device> device) const {
+  for (const DeviceBackend& entry : backends_) {
+    if (!device || entry.device == device->kind) return &entry.backend;
   }
-  return found->backend;
+  return nullptr;
 }
 
 Timeout GroupImpl::timeout_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
   const std::chrono::milliseconds length = timeout.value_or(this->timeout());
   if (!is_timeout(length)) reject(description_, name, no_timeout_at_all);
-  return timeout_from_now(length);
+  return {QuickClock::now(), length};
 }
 
 void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
@@ -139,10 +145,13 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
   require_own_process(call.name);
   const Timeout limit = timeout_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
-  const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
+  const std::shared_ptr<Backend>* const found = is_usable_ ? find_backend(call.device) : nullptr;
+  Backend& backend = found != nullptr ? **found : *usable_backend(call.name, call.device);
   // Only after all checks that can fail on this rank alone: the numbers must stay equal on all ranks.
   const Operation operation{++sequence_, limit.deadline(), options.async_op};
-  const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
+  const auto context = [&] {
+    return ErrorContext{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
+  };
   if (logs(LogLevel::trace)) {
     log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
                              " calls " + call.describe() + " #" + std::to_string(operation.sequence));
@@ -154,19 +163,19 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
     compare_calls({.name = described,
                    .statement = described + (call.splits ? "\n" + call.splits() : ""),
                    .deadline = operation.deadline},
-                  context);
+                  context());
   }
   const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                              recording.hand_over()};
   try {
-    const Work inner = start(*backend, operation);
-    if (options.async_op) return finish_with_context(WorkSource(), inner, context, trace);
+    const Work inner = start(backend, operation);
+    if (options.async_op) return finish_with_context(WorkSource(), inner, context(), trace);
     inner.wait();
     report_end(trace, true);
     return {};
   } catch (...) {
     report_end(trace, false);
-    const std::exception_ptr error = located(std::current_exception(), context);
+    const std::exception_ptr error = located(std::current_exception(), context());
     fail(error);
     std::rethrow_exception(error);
   }
@@ -370,6 +379,7 @@ bool GroupImpl::fail(const std::exception_ptr& error, std::optional<std::string>
     const std::lock_guard lock(state_mutex_);
     if (first_error_) return false;
     first_error_ = error;
+    is_usable_ = false;
     aborted_ = std::move(aborted);
   }
   record_loss(error);
@@ -412,6 +422,7 @@ void GroupImpl::destroy() {
   {
     const std::lock_guard lock(state_mutex_);
     has_part = !std::exchange(destroyed_, true) && !first_error_;
+    is_usable_ = false;
   }
   if (has_part) {
     for (const std::shared_ptr<Backend>& backend : all_backends()) backend->shutdown();
@@ -426,6 +437,7 @@ void GroupImpl::leave(Deadline deadline) {
   {
     const std::lock_guard lock(state_mutex_);
     if (std::exchange(destroyed_, true)) return;
+    is_usable_ = false;
   }
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->leave(deadline);
 }

@@ -153,6 +153,7 @@ class GroupImpl {
   void end_backends();
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
                                                         std::optional<Device> device) const;  // none: any
+  [[nodiscard]] const std::shared_ptr<Backend>* find_backend(std::optional<Device> device) const;
   [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
 
   // The parts of breakpoint().
@@ -195,6 +196,7 @@ class GroupImpl {
   std::exception_ptr first_error_;
   std::optional<std::string> aborted_;  // the reason, if this rank has called abort()
   bool destroyed_ = false;
+  std::atomic<bool> is_usable_ = true;  // neither broken nor destroyed; written with state_mutex_ held
 };
 
 }  // namespace dlaunch::internal

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "runtime/base/log.h"
+#include "runtime/base/quick_clock.h"
 
 namespace dlaunch::internal {
 
@@ -157,7 +158,7 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
 void GroupRecorder::write_end(const RecordMark& mark, bool success) const {
   page::Record& record = page_->records[mark.number % page::max_records];
   if (get(record.seqlock) == 2 * mark.number + 2) {  // not overwritten by a later one
-    put(record.ended_ns, steady_ns());
+    put(record.ended_ns, ns_of(QuickClock::now()));
     put(record.state, std::uint8_t{success ? page::Record::completed : page::Record::failed});
   }
   std::uint64_t& last = success ? group_->done : group_->failed;

@@ -1,0 +1,112 @@
+#include "runtime/base/quick_clock.h"
+
+#include <chrono>
+#include <cstdlib>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
+
+namespace dlaunch::internal {
+
+QuickClock::Anchor QuickClock::anchor_;
+
+#if defined(__x86_64__)
+
+namespace {
+
+constexpr int shift = 32;
+// A rate is measured over this time at least, and an anchor is used for this time.
+constexpr std::int64_t shortest_measurement = 20'000'000;  // ns
+constexpr std::int64_t anchor_life = 100'000'000;          // ns
+// A look at both clocks takes less: some microseconds. In ticks of at most some GHz.
+constexpr std::uint64_t longest_pair = 10'000;
+// More than a look at the clock can be late.
+constexpr std::int64_t largest_error = 50'000;  // ns
+
+std::int64_t steady() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Deadline at(std::int64_t ns) {
+  return Deadline(std::chrono::duration_cast<Deadline::duration>(std::chrono::nanoseconds(ns)));
+}
+
+// The counter's rate does not change with the processor's.
+bool has_constant_rate() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned power_leaf = 0x80000007;
+  constexpr unsigned invariant = 1U << 8U;
+  return __get_cpuid(power_leaf, &a, &b, &c, &d) != 0 && (d & invariant) != 0;
+}
+
+std::int64_t converted(std::uint64_t ticks, std::uint64_t ns_per_tick) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::int64_t>((Wide{ticks} * ns_per_tick) >> shift);
+}
+
+}  // namespace
+
+Deadline QuickClock::now() {
+  const std::uint64_t before = anchor_.seqlock.load(std::memory_order_acquire);
+  const std::uint64_t anchored = anchor_.ticks.load(std::memory_order_acquire);
+  const std::int64_t ns = anchor_.ns.load(std::memory_order_acquire);
+  const std::uint64_t rate = anchor_.ns_per_tick.load(std::memory_order_acquire);
+  const std::uint64_t valid = anchor_.valid_ticks.load(std::memory_order_acquire);
+  const std::uint64_t ticks = __rdtsc() - anchored;
+  if (before % 2 == 0 && before == anchor_.seqlock.load(std::memory_order_relaxed) && ticks < valid) {
+    return at(ns + converted(ticks, rate));
+  }
+  return read_slowly();
+}
+
+// Renews the anchor, if no other thread does.
+Deadline QuickClock::read_slowly() {
+  static const bool usable = has_constant_rate();
+  const std::uint64_t ticks = __rdtsc();
+  const std::int64_t ns = steady();
+  // If this thread lost its processor between the two looks, they do not belong together.
+  const bool is_pair = __rdtsc() - ticks < longest_pair;
+  std::uint64_t seqlock = anchor_.seqlock.load(std::memory_order_relaxed);
+  if (!usable || !is_pair || seqlock % 2 != 0 ||
+      !anchor_.seqlock.compare_exchange_strong(seqlock, seqlock + 1, std::memory_order_acquire)) {
+    return at(ns);
+  }
+  const std::uint64_t elapsed_ticks = ticks - anchor_.ticks.load(std::memory_order_relaxed);
+  const std::int64_t elapsed = ns - anchor_.ns.load(std::memory_order_relaxed);
+  const std::uint64_t rate = anchor_.ns_per_tick.load(std::memory_order_relaxed);
+  bool renewed = seqlock == 0;
+  std::uint64_t new_rate = 0;
+  if (!renewed && elapsed >= shortest_measurement && elapsed_ticks > 0) {
+    __extension__ using Wide = unsigned __int128;
+    new_rate =
+        static_cast<std::uint64_t>((Wide{static_cast<std::uint64_t>(elapsed)} << shift) / elapsed_ticks);
+    // A measured rate holds for the next anchor only if it agrees with the one before.
+    const std::int64_t error = converted(elapsed_ticks, rate) - elapsed;
+    const std::int64_t most = largest_error + elapsed / 10'000;
+    if (rate != 0 && (error > most || -error > most)) new_rate = 0;
+    renewed = true;
+  }
+  if (renewed) {
+    anchor_.ticks.store(ticks, std::memory_order_release);
+    anchor_.ns.store(ns, std::memory_order_release);
+    anchor_.ns_per_tick.store(new_rate, std::memory_order_release);
+    const std::uint64_t valid =
+        new_rate == 0 ? 0 : (static_cast<std::uint64_t>(anchor_life) << shift) / new_rate;
+    anchor_.valid_ticks.store(valid, std::memory_order_release);
+  }
+  anchor_.seqlock.store(seqlock + 2, std::memory_order_release);
+  return at(ns);
+}
+
+#else
+
+Deadline QuickClock::now() { return std::chrono::steady_clock::now(); }
+
+#endif
+
+}  // namespace dlaunch::internal
