@@ -1,5 +1,6 @@
-// The loops over a tensor's elements, each compiled twice on x86-64: for every processor, and for processors
-// with AVX2 (nearly all since 2013), detected at run time. Both compute the same values.
+// The loops over a tensor's elements, each compiled three times on x86-64: for every processor (SSE2), for
+// those with AVX2 (nearly all since 2013) and for those with AVX-512, detected at run time. All compute the
+// same values.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +12,15 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define DLAUNCH_NEWER_PROCESSOR __attribute__((target("avx2,f16c")))
+#define DLAUNCH_AVX512_FEATURES "avx512f,avx512bw,avx512dq,avx512vl,f16c"
+#if defined(__clang__)
+#define DLAUNCH_NEWEST_PROCESSOR __attribute__((target(DLAUNCH_AVX512_FEATURES)))
+#else
+#define DLAUNCH_NEWEST_PROCESSOR __attribute__((target(DLAUNCH_AVX512_FEATURES ",prefer-vector-width=512")))
+#endif
 #else
 #define DLAUNCH_NEWER_PROCESSOR
+#define DLAUNCH_NEWEST_PROCESSOR
 #endif
 
 namespace dlaunch::internal::loops {
@@ -23,8 +31,15 @@ inline bool is_newer_processor() {
   static const bool newer = __builtin_cpu_supports("avx2") != 0;
   return newer;
 }
+inline bool is_newest_processor() {
+  static const bool newest =
+      __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+      __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  return newest;
+}
 #else
 constexpr bool is_newer_processor() { return false; }
+constexpr bool is_newest_processor() { return false; }
 #endif
 
 // The 16-bit types are computed in float, with one rounding for each application.
@@ -105,6 +120,13 @@ DLAUNCH_NEWER_PROCESSOR void combine_newer(T* out, const T* low, const T* high, 
   for (std::size_t i = 0; i < count; ++i) out[i] = combined<T, Op>(low[i], high[i]);
 }
 
+// Float16's instructions are those of the one above.
+template <class T, class Op>
+DLAUNCH_NEWEST_PROCESSOR void combine_newest(T* out, const T* low, const T* high, std::size_t count) {
+  if constexpr (std::is_same_v<T, Float16>) return combine_newer<T, Op>(out, low, high, count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = combined<T, Op>(low[i], high[i]);
+}
+
 template <class T, class Change>
 DLAUNCH_NEWER_PROCESSOR void change_newer(T* values, std::size_t count, const Change& change) {
 #if defined(__x86_64__)
@@ -119,6 +141,7 @@ void combine(std::byte* out, const std::byte* low, const std::byte* high, std::s
   T* const o = reinterpret_cast<T*>(out);
   const T* const a = reinterpret_cast<const T*>(low);
   const T* const b = reinterpret_cast<const T*>(high);
+  if (is_newest_processor()) return combine_newest<T, Op>(o, a, b, count);
   if (is_newer_processor()) return combine_newer<T, Op>(o, a, b, count);
   for (std::size_t i = 0; i < count; ++i) o[i] = combined<T, Op>(a[i], b[i]);
 }
