@@ -84,6 +84,17 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/rendezvous/served_store_test.cpp
     runtime/rendezvous/store_barrier_test.cpp)
 
+# The collectives in shared memory, over threads.
+dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
+  SOURCES
+    runtime/base/quick_clock_test.cpp
+    runtime/shared_collectives/reduction_order_test.cpp
+    runtime/shared_collectives/shared_call_test.cpp
+    runtime/shared_memory/direct_read_test.cpp
+    runtime/shared_memory/group_memory_test.cpp
+    runtime/shared_memory/memory_limit_test.cpp
+    runtime/shared_memory/segment_test.cpp)
+
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
   SOURCES runtime/record/recorder_test.cpp)
@@ -160,9 +171,11 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     runtime/gloo/gloo_process_exit_test.cpp
     runtime/gloo/gloo_robustness_test.cpp
     runtime/gloo/gloo_test.cpp
+    runtime/gloo/host_memory_test.cpp
+    runtime/gloo/shared_kill_test.cpp
     runtime/group/rank_in_call_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)
-  add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_store_server_module)
+  add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_backend_shm dlaunch_store_server_module)
   # No server and no thread in the program that is copied.
   dlaunch_test(NAME spawn_test LABELS runtime SOURCES runtime/api/spawn_test.cpp
   LIBS dlaunch_runtime)

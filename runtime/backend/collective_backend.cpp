@@ -22,6 +22,8 @@
 #include "runtime/collectives/reduce_to_root.h"
 #include "runtime/point_to_point/messenger.h"
 #include "runtime/reduce/integer_avg.h"
+#include "runtime/shared_collectives/shared_call.h"
+#include "runtime/shared_memory/group_memory.h"
 
 namespace dlaunch {
 using namespace internal;
@@ -74,14 +76,19 @@ class CollectiveBackend::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // `body` does the work with the call's Exchange.
+  // `body` does the work, with the call's Exchange or, among ranks that share memory, with its SharedCall.
   template <class Body>
   Work start(const CollectiveFingerprint& fingerprint, const Operation& operation, Body body) {
     transport_->enter(operation.sequence);
     auto attempt = [this, fingerprint, operation, body = std::move(body)] {
       return error_of(fingerprint, operation, [&] {
-        Exchange exchange(*transport_, workspace_, fingerprint, operation.sequence, operation.deadline);
-        body(exchange);
+        if (GroupMemory* const memory = shared_memory()) {
+          SharedCall call(*memory, workspace_, orders_, fingerprint, operation.deadline);
+          body(call);
+        } else {
+          Exchange exchange(*transport_, workspace_, fingerprint, operation.sequence, operation.deadline);
+          body(exchange);
+        }
       });
     };
     if (!operation.async) {
@@ -142,6 +149,12 @@ class CollectiveBackend::Impl {
   }
 
   [[nodiscard]] Transport& transport() { return *transport_; }
+  // Null: the ranks exchange messages.
+  [[nodiscard]] GroupMemory* shared_memory() {
+    GroupMemory* const memory = transport_->shared_memory();
+    if (memory != nullptr) memory->set_on_mismatch(throw_other_call);
+    return memory;
+  }
   [[nodiscard]] Messenger& messenger() { return messenger_; }
 
   void shutdown() noexcept {
@@ -219,6 +232,7 @@ class CollectiveBackend::Impl {
 
   std::unique_ptr<Transport> transport_;
   Workspace workspace_;
+  ReductionOrders orders_;
   std::size_t early_ones_ = 0;  // so far
   bool shut_down_ = false;
   Messenger messenger_{*transport_};
@@ -236,35 +250,34 @@ Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduct
                                           .dtype = tensor.dtype(),
                                           .op = reduction.op,
                                           .count = tensor.numel()};
-  if (operation.async && !is_integer_avg(tensor.dtype(), reduction) &&
+  if (operation.async && impl_->shared_memory() == nullptr && !is_integer_avg(tensor.dtype(), reduction) &&
       ShortAllReduce::suits(impl_->transport().size(), tensor.nbytes())) {
     return impl_->start_short_all_reduce(fingerprint, operation, tensor, reduction);
   }
-  return impl_->start(fingerprint, operation, [tensor, reduction](Exchange& exchange) {
-    internal::all_reduce(exchange, tensor.bytes(), tensor.dtype(), reduction);
+  return impl_->start(fingerprint, operation, [tensor, reduction](auto& call) {
+    internal::all_reduce(call, tensor.bytes(), tensor.dtype(), reduction);
   });
 }
 
 Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
   const CollectiveFingerprint fingerprint{
       .kind = CollectiveKind::broadcast, .dtype = tensor.dtype(), .root = src, .count = tensor.numel()};
-  return impl_->start(fingerprint, operation, [tensor, src](Exchange& exchange) {
-    internal::broadcast(exchange, tensor.bytes(), src);
-  });
+  return impl_->start(fingerprint, operation,
+                      [tensor, src](auto& call) { internal::broadcast(call, tensor.bytes(), src); });
 }
 
 Work CollectiveBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                                    const Operation& operation) {
   const CollectiveFingerprint fingerprint =
       fingerprint_of_parts(CollectiveKind::all_gather, input.dtype(), outputs);
-  return impl_->start(fingerprint, operation, [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
-    internal::all_gather(exchange, places, input.bytes());
+  return impl_->start(fingerprint, operation, [places = bytes_of<Bytes>(outputs), input](auto& call) {
+    internal::all_gather(call, places, input.bytes());
   });
 }
 
 Work CollectiveBackend::barrier(const Operation& operation) {
   return impl_->start(CollectiveFingerprint{.kind = CollectiveKind::barrier}, operation,
-                      [](Exchange& exchange) { internal::barrier(exchange); });
+                      [](auto& call) { internal::barrier(call); });
 }
 
 Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduction,
@@ -274,8 +287,8 @@ Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& r
                                           .op = reduction.op,
                                           .root = dst,
                                           .count = tensor.numel()};
-  return impl_->start(fingerprint, operation, [tensor, dst, reduction](Exchange& exchange) {
-    reduce_to_root(exchange, tensor.bytes(), tensor.dtype(), reduction, dst);
+  return impl_->start(fingerprint, operation, [tensor, dst, reduction](auto& call) {
+    reduce_to_root(call, tensor.bytes(), tensor.dtype(), reduction, dst);
   });
 }
 
@@ -283,10 +296,9 @@ Work CollectiveBackend::gather(std::span<const Tensor> outputs, const Tensor& in
                                const Operation& operation) {
   const CollectiveFingerprint fingerprint{
       .kind = CollectiveKind::gather, .dtype = input.dtype(), .root = dst, .count = input.numel()};
-  return impl_->start(fingerprint, operation,
-                      [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
-                        internal::gather(exchange, places, input.bytes(), dst);
-                      });
+  return impl_->start(fingerprint, operation, [places = bytes_of<Bytes>(outputs), input, dst](auto& call) {
+    internal::gather(call, places, input.bytes(), dst);
+  });
 }
 
 Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
@@ -294,8 +306,8 @@ Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> in
   const CollectiveFingerprint fingerprint{
       .kind = CollectiveKind::scatter, .dtype = output.dtype(), .root = src, .count = output.numel()};
   return impl_->start(fingerprint, operation,
-                      [output, places = bytes_of<ConstBytes>(inputs), src](Exchange& exchange) {
-                        internal::scatter(exchange, output.bytes(), places, src);
+                      [output, places = bytes_of<ConstBytes>(inputs), src](auto& call) {
+                        internal::scatter(call, output.bytes(), places, src);
                       });
 }
 
@@ -305,8 +317,8 @@ Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Ten
       fingerprint_of_parts(CollectiveKind::reduce_scatter, output.dtype(), inputs);
   fingerprint.op = reduction.op;
   return impl_->start(fingerprint, operation,
-                      [output, places = bytes_of<ConstBytes>(inputs), reduction](Exchange& exchange) {
-                        internal::reduce_scatter(exchange, output.bytes(), places, output.dtype(), reduction);
+                      [output, places = bytes_of<ConstBytes>(inputs), reduction](auto& call) {
+                        internal::reduce_scatter(call, output.bytes(), places, output.dtype(), reduction);
                       });
 }
 
@@ -315,8 +327,9 @@ Work CollectiveBackend::all_to_all(std::span<const Tensor> outputs, std::span<co
   const CollectiveFingerprint fingerprint{.kind = CollectiveKind::all_to_all,
                                           .dtype = inputs.front().dtype()};
   return impl_->start(fingerprint, operation,
-                      [to = bytes_of<Bytes>(outputs), from = bytes_of<ConstBytes>(inputs)](
-                          Exchange& exchange) { internal::all_to_all(exchange, to, from); });
+                      [to = bytes_of<Bytes>(outputs), from = bytes_of<ConstBytes>(inputs)](auto& call) {
+                        internal::all_to_all(call, to, from);
+                      });
 }
 
 Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
@@ -326,8 +339,8 @@ Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, co
       fingerprint_of_parts(CollectiveKind::all_reduce_coalesced, dtype, tensors);
   fingerprint.op = reduction.op;
   return impl_->start(fingerprint, operation,
-                      [places = bytes_of<Bytes>(tensors), dtype, reduction](Exchange& exchange) {
-                        internal::all_reduce_coalesced(exchange, places, dtype, reduction);
+                      [places = bytes_of<Bytes>(tensors), dtype, reduction](auto& call) {
+                        internal::all_reduce_coalesced(call, places, dtype, reduction);
                       });
 }
 

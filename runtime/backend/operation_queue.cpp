@@ -32,11 +32,6 @@ OperationQueue::~OperationQueue() {
   if (thread_.joinable()) thread_.join();
 }
 
-void OperationQueue::run(const std::function<void()>& operation) {
-  drain();
-  operation();
-}
-
 void OperationQueue::post(Operation operation) {
   const std::lock_guard lock(mutex_);
   if (!is_running_) {
@@ -45,6 +40,7 @@ void OperationQueue::post(Operation operation) {
     is_running_ = true;
   }
   operations_.push_back(std::move(operation));
+  unfinished_.fetch_add(1, std::memory_order_relaxed);
   posted_.notify_all();
 }
 
@@ -78,6 +74,7 @@ void OperationQueue::work() {
     lock.lock();
     if (begun_ > 0) --begun_;
     operations_.pop_front();
+    unfinished_.fetch_sub(1, std::memory_order_release);
     if (operations_.empty()) idle_.notify_all();
   }
 }

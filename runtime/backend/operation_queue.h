@@ -6,6 +6,7 @@
 // earlier unfinished one does not begin early.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -42,7 +43,11 @@ class OperationQueue {
   OperationQueue& operator=(const OperationQueue&) = delete;
 
   // Runs it on this thread, when everything before it has finished.
-  void run(const std::function<void()>& operation);
+  template <class F>
+  void run(const F& operation) {
+    if (unfinished_.load(std::memory_order_acquire) > 0) drain();
+    operation();
+  }
 
   // Returns at once.
   void post(Operation operation);
@@ -56,6 +61,7 @@ class OperationQueue {
   void work();
   Operation* next_to_begin();
 
+  std::atomic<std::size_t> unfinished_ = 0;  // operations; changed with mutex_ held
   std::mutex mutex_;
   std::condition_variable posted_;
   std::condition_variable idle_;

@@ -127,8 +127,6 @@ void all_reduce_by_halving(Exchange& exchange, std::span<std::byte> values, DTyp
 // One rank finishes each chunk and the others copy it, hence the same bits everywhere. Chunks travel in
 // segments, some of which are under way while one is added.
 void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
-  constexpr std::size_t shortest_segment = std::size_t{512} * 1024;
-  constexpr std::size_t longest_segment = std::size_t{1024} * 1024;
   constexpr std::size_t receives_ahead = 3;
 
   const std::size_t size = static_cast<std::size_t>(exchange.size());
@@ -139,9 +137,7 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
 
   // All chunks have the same number of segments, so that the k-th message to the right is the k-th from the
   // left. Lengths differ by at most one element.
-  const std::size_t chunk_bytes = (count / size + 1) * element;
-  const std::size_t segment_bytes = std::clamp(chunk_bytes / 4, shortest_segment, longest_segment);
-  const std::size_t segments = (chunk_bytes + segment_bytes - 1) / segment_bytes;
+  const std::size_t segments = all_reduce_ring_segments(size, count, element);
   const std::size_t pieces = size * segments;
   const auto values_of = [&](RingSchedule::Piece at) {
     const EvenPart part(count, pieces, at.block * segments + at.segment);
@@ -189,14 +185,29 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
   wait_for_all(sent);
 }
 
+std::size_t all_reduce_ring_segments(std::size_t ranks, std::size_t count, std::size_t element) {
+  constexpr std::size_t shortest_segment = std::size_t{512} * 1024;
+  constexpr std::size_t longest_segment = std::size_t{1024} * 1024;
+  const std::size_t chunk_bytes = (count / ranks + 1) * element;
+  const std::size_t segment_bytes = std::clamp(chunk_bytes / 4, shortest_segment, longest_segment);
+  return (chunk_bytes + segment_bytes - 1) / segment_bytes;
+}
+
+AllReduceAlgorithm all_reduce_algorithm(int ranks, std::size_t bytes) {
+  constexpr std::size_t halving_limit = std::size_t{1} << 20;
+  if (ShortAllReduce::suits(ranks, bytes)) return AllReduceAlgorithm::doubling;
+  const bool is_power = std::has_single_bit(static_cast<unsigned>(ranks));
+  return bytes <= halving_limit && is_power ? AllReduceAlgorithm::halving : AllReduceAlgorithm::ring;
+}
+
 void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction) {
   if (is_integer_avg(dtype, reduction)) {
     std::vector<std::int64_t> parts = avg_parts(values, dtype, exchange.size());
     all_reduce(exchange, std::as_writable_bytes(std::span(parts)), DType::int64, {});
     return store_avg(values, dtype, parts, exchange.size());
   }
-  constexpr std::size_t halving_limit = std::size_t{1} << 20;
-  if (ShortAllReduce::suits(exchange.size(), values.size())) {
+  const AllReduceAlgorithm algorithm = all_reduce_algorithm(exchange.size(), values.size());
+  if (exchange.size() > 1 && algorithm == AllReduceAlgorithm::doubling) {
     ShortAllReduce parts(exchange, values, dtype, reduction);
     parts.begin();
     parts.finish();
@@ -204,8 +215,7 @@ void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, co
   }
   prepare(values, dtype, reduction, exchange.size());
   if (exchange.size() > 1) {
-    const bool is_power = std::has_single_bit(static_cast<unsigned>(exchange.size()));
-    if (values.size() <= halving_limit && is_power) {
+    if (algorithm == AllReduceAlgorithm::halving) {
       all_reduce_by_halving(exchange, values, dtype, reduction.op);
     } else {
       all_reduce_by_ring(exchange, values, dtype, reduction.op);

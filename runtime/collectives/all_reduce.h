@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -13,6 +14,12 @@ namespace dlaunch::internal {
 // Every rank's `values` become the reduction of all of them, with the same bits on every rank, independent of
 // timing. REQUIRES: !why_not_allowed(dtype, reduction.op).
 void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction);
+
+// Which algorithm all_reduce uses for values of this length.
+enum class AllReduceAlgorithm : std::uint8_t { doubling, halving, ring };
+AllReduceAlgorithm all_reduce_algorithm(int ranks, std::size_t bytes);
+// Into how many segments the ring cuts each rank's block of `count` elements.
+std::size_t all_reduce_ring_segments(std::size_t ranks, std::size_t count, std::size_t element);
 
 // Recursive doubling, for short values, in two parts. Several operations of one Transport may begin before
 // the first is finished, in the same order on all ranks.

@@ -31,4 +31,11 @@ std::string to_string(const CollectiveFingerprint& fingerprint) {
   return "an unknown operation";
 }
 
+std::string describe_difference(int peer, const CollectiveFingerprint& theirs,
+                                const CollectiveFingerprint& ours) {
+  const bool same_text = to_string(theirs) == to_string(ours);
+  return "the ranks call different operations: rank " + std::to_string(peer) + " calls " + to_string(theirs) +
+         ", this rank " + to_string(ours) + (same_text ? " with other sizes of the outputs" : "");
+}
+
 }  // namespace dlaunch::internal

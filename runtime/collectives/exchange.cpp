@@ -312,11 +312,7 @@ void Exchange::check(int peer, const MessageHeader& header, std::size_t expected
 void Exchange::check_call(int peer, const MessageHeader& header) const {
   const CollectiveFingerprint theirs = header.fingerprint();
   if (theirs == fingerprint_) return;
-  const bool same_text = to_string(theirs) == to_string(fingerprint_);
-  throw DistNetworkError("the ranks call different operations: rank " + std::to_string(peer) + " calls " +
-                             to_string(theirs) + ", this rank " + to_string(fingerprint_) +
-                             (same_text ? " with other sizes of the outputs" : ""),
-                         {.peer = peer});
+  throw DistNetworkError(describe_difference(peer, theirs, fingerprint_), {.peer = peer});
 }
 
 }  // namespace dlaunch::internal

@@ -24,21 +24,6 @@ const std::byte* prepared(std::span<const std::byte> values, std::byte* memory, 
 
 constexpr std::size_t aligned(std::size_t size) { return (size + 63) / 64 * 64; }
 
-void reduce_scatter_of_means(Exchange& exchange, std::span<std::byte> output,
-                             std::span<const std::span<const std::byte>> inputs, DType dtype) {
-  std::vector<std::vector<std::int64_t>> parts;
-  parts.reserve(inputs.size());
-  for (const std::span<const std::byte> input : inputs) {
-    parts.push_back(avg_parts(input, dtype, exchange.size()));
-  }
-  std::vector<std::span<const std::byte>> wide;
-  wide.reserve(parts.size());
-  for (const std::vector<std::int64_t>& block : parts) wide.push_back(std::as_bytes(std::span(block)));
-  std::vector<std::int64_t>& own = parts[static_cast<std::size_t>(exchange.rank())];
-  reduce_scatter(exchange, std::as_writable_bytes(std::span(own)), wide, DType::int64, {});
-  store_avg(output, dtype, own, exchange.size());
-}
-
 }  // namespace
 
 // Pairwise exchange: in step k each rank sends to the rank k to the right that rank's block, and gets its own
@@ -177,7 +162,11 @@ void reduce_scatter(Exchange& exchange, std::span<std::byte> output,
                     std::span<const std::span<const std::byte>> inputs, DType dtype,
                     const Reduction& reduction) {
   if (is_integer_avg(dtype, reduction)) {
-    return reduce_scatter_of_means(exchange, output, inputs, dtype);
+    return reduce_scatter_of_means(
+        output, inputs, dtype, exchange.size(), static_cast<std::size_t>(exchange.rank()),
+        [&](std::span<std::byte> sum, std::span<const std::span<const std::byte>> wide) {
+          reduce_scatter(exchange, sum, wide, DType::int64, {});
+        });
   }
   const bool all_short = std::ranges::all_of(
       inputs, [](std::span<const std::byte> input) { return input.size() <= Exchange::fragment_limit; });

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace dlaunch::internal {
 
@@ -32,6 +33,12 @@ class Workspace {
     return {wanted.memory.get(), size};
   }
 
+  // One for each rank; valid until the next call.
+  std::vector<const std::byte*>& pointers(std::size_t ranks) {
+    pointers_.resize(ranks);
+    return pointers_;
+  }
+
  private:
   static constexpr std::align_val_t alignment{64};
   static Memory allocate(std::size_t size) {
@@ -43,6 +50,7 @@ class Workspace {
     std::size_t size = 0;
   };
   std::array<Scratch, first_early + early_areas> scratch_;
+  std::vector<const std::byte*> pointers_;
 };
 
 }  // namespace dlaunch::internal

@@ -8,6 +8,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/log.h"
 #include "runtime/rendezvous/bootstrap.h"
 #include "store/client/prefix_store.h"
 
@@ -131,8 +132,10 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
   std::vector<GroupImpl::DeviceBackend> backends;
   for (const ChosenModule& chosen : modules) {
     const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys), check);
-    const BackendContext context{*own_keys,     group.rank, group.size,  group.name,
-                                 group.timeout, deadline,   master_host, check};
+    const BackendContext context{
+        *own_keys,   group.rank,    group.size,
+        group.name,  group.timeout, deadline,
+        master_host, check,         [](const std::string& message) { log(LogLevel::debug, message); }};
     const std::shared_ptr<Backend> made = create(*chosen.module, context, group.hosts);
     for (const Device::Kind device : chosen.devices) backends.push_back({device, made});
   }

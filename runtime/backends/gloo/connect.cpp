@@ -36,28 +36,35 @@ class MeshStore final : public BackendStore {
   const std::string prefix_;
 };
 
-std::unique_ptr<Transport> connect_at(const std::string& address, const BackendContext& context) {
+std::unique_ptr<TcpTransport> connect_at(const std::string& address, const BackendContext& context) {
   const EndpointLease lease(address);
   return std::make_unique<TcpTransport>(context, lease.endpoint());
 }
 
 }  // namespace
 
-std::unique_ptr<Transport> connect_over_gloo(const BackendContext& context) {
+GlooConnections connect_over_gloo(const BackendContext& context) {
   const std::vector<LocalAddress> addresses = agree_on_addresses(context);
-  if (addresses.size() == 1) return connect_at(addresses.front().address, context);
+  TcpTransport* first = nullptr;
+  if (addresses.size() == 1) {
+    auto only = connect_at(addresses.front().address, context);
+    first = only.get();
+    return {std::move(only), first};
+  }
   std::vector<MultiRailTransport::Rail> rails;
   for (const LocalAddress& local : addresses) {
     MeshStore store(context.store, rails.size());
     const BackendContext here{store,           context.rank,     context.size,        context.group,
                               context.timeout, context.deadline, context.master_addr, context.check};
     try {
-      rails.push_back({local.interface, connect_at(local.address, here)});
+      auto rail = connect_at(local.address, here);
+      if (rails.empty()) first = rail.get();
+      rails.push_back({local.interface, std::move(rail)});
     } catch (const DistNetworkError& e) {
       throw DistNetworkError(e.reason() + " (interface '" + local.interface + "')", e.context());
     }
   }
-  return std::make_unique<MultiRailTransport>(std::move(rails));
+  return {std::make_unique<MultiRailTransport>(std::move(rails)), first};
 }
 
 }  // namespace dlaunch::internal

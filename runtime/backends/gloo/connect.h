@@ -7,7 +7,14 @@
 
 namespace dlaunch::internal {
 
+class TcpTransport;
+
+struct GlooConnections {
+  std::unique_ptr<Transport> transport;
+  TcpTransport* first;  // of the interfaces; part of `transport`
+};
+
 // Called by every rank of the group. Throws DistNetworkError, DistBackendError or DistStoreError.
-std::unique_ptr<Transport> connect_over_gloo(const BackendContext& context);
+GlooConnections connect_over_gloo(const BackendContext& context);
 
 }  // namespace dlaunch::internal

@@ -12,6 +12,7 @@
 #include <optional>
 #include <system_error>
 
+#include "runtime/backends/gloo/attempt.h"
 #include "runtime/backends/gloo/keepalive.h"
 #include "runtime/base/deadline.h"
 #include "runtime/rendezvous/loss_propagation.h"
@@ -27,7 +28,6 @@ constexpr int send_buffer_within_host = 192 * 1024;
 // After this time a proof is tried again.
 constexpr auto proof_limit = std::chrono::seconds(5);
 constexpr auto between_attempts = std::chrono::milliseconds(20);
-constexpr auto between_checks = std::chrono::milliseconds(200);
 
 struct SocketAddress {
   sockaddr_storage bytes{};
@@ -70,46 +70,6 @@ bool is_within_host(int socket) {
   return ip_of(here) == ip_of(there);
 }
 
-// One attempt to reach a listener.
-class Attempt {
- public:
-  Attempt(int socket, Deadline deadline, const LossCheck& check)
-      : socket_(socket), deadline_(deadline), check_(check) {}
-
-  // Waits until the socket is ready; false: the deadline has passed.
-  bool await(short events) const {
-    for (;;) {
-      const auto turn = std::min<std::chrono::milliseconds>(between_checks, time_left(deadline_));
-      pollfd ready{socket_, events, 0};
-      if (poll(&ready, 1, static_cast<int>(turn.count())) > 0) return true;
-      if (has_passed(deadline_)) return false;
-      if (check_) check_();
-    }
-  }
-
-  bool send_all(const std::string& bytes) const {
-    return send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
-  }
-
-  // None: the connection has ended before, or the deadline has passed.
-  std::optional<std::string> receive(std::size_t count) const {
-    std::string bytes(count, '\0');
-    for (std::size_t have = 0; have < count;) {
-      if (!await(POLLIN)) return std::nullopt;
-      const ssize_t got = recv(socket_, bytes.data() + have, count - have, 0);
-      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-      if (got <= 0) return std::nullopt;
-      have += static_cast<std::size_t>(got);
-    }
-    return bytes;
-  }
-
- private:
-  const int socket_;
-  const Deadline deadline_;
-  const LossCheck& check_;
-};
-
 // 0, or the errno of the failure.
 int connect_socket(int socket, const SocketAddress& address, const Attempt& attempt) {
   if (connect(socket, address.get(), address.size) == 0) return 0;
@@ -119,15 +79,6 @@ int connect_socket(int socket, const SocketAddress& address, const Attempt& atte
   socklen_t size = sizeof error;
   getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
   return error;
-}
-
-bool prove(const Contact& there, const ProcessId& self, const Attempt& attempt) {
-  const ClientHandshake claim(there, self);
-  if (!attempt.send_all(claim.opening())) return false;
-  const std::optional<std::string> challenge = attempt.receive(challenge_size);
-  if (!challenge) return false;
-  const std::optional<std::string> answer = claim.answer_to(*challenge);
-  return answer && attempt.send_all(*answer);
 }
 
 }  // namespace

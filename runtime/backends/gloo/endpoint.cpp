@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::uint64_t bell_token = 0;
 constexpr std::uint64_t listener_token = 1;
-constexpr std::uint64_t first_token = 2;
+constexpr std::uint64_t host_listener_token = 2;
+constexpr std::uint64_t first_token = 3;
 
 // At the end, queued frames (mostly answers to goodbyes) are written within this time.
 constexpr auto flush_limit = std::chrono::milliseconds(200);
@@ -56,10 +57,13 @@ Endpoint::Endpoint(const std::string& address)
         contact_ = {random_bytes(process_id_size), address, listener.port, random_bytes(key_size)};
         return std::move(listener.socket);
       }()),
+      host_listener_(listen_on_host(contact_.id)),
       made_in_(getpid()),
       last_token_(first_token) {
   watch(poll_.get(), wakeup_fd_.get(), bell_token, EPOLLIN, EPOLL_CTL_ADD);
   watch(poll_.get(), listener_.get(), listener_token, EPOLLIN, EPOLL_CTL_ADD);
+  if (host_listener_.is_open())
+    watch(poll_.get(), host_listener_.get(), host_listener_token, EPOLLIN, EPOLL_CTL_ADD);
   thread_ = start_thread([this] { run(); });
 }
 
@@ -210,19 +214,26 @@ void Endpoint::run() {
       handle(lock, event.data.u64, event.events);
     }
     pending_connections_.drop_expired();
+    pending_on_host_.drop_expired();
     if (closed_until_ && has_passed(*closed_until_)) {
       closed_until_.reset();
-      watch(poll_.get(), listener_.get(), listener_token, EPOLLIN, EPOLL_CTL_MOD);
+      watch_listeners(EPOLLIN);
     }
     check_keepalives();
   }
+}
+
+void Endpoint::watch_listeners(std::uint32_t events) {
+  watch(poll_.get(), listener_.get(), listener_token, events, EPOLL_CTL_MOD);
+  if (host_listener_.is_open())
+    watch(poll_.get(), host_listener_.get(), host_listener_token, events, EPOLL_CTL_MOD);
 }
 
 // In milliseconds, for epoll_wait(). If no thread has waited for long, the endpoint's thread sleeps until an
 // event and costs nothing.
 int Endpoint::poll_timeout_ms() {
   if (closed_until_) return static_cast<int>(time_left(*closed_until_).count());
-  if (!pending_connections_.empty()) return 250;
+  if (!pending_connections_.empty() || !pending_on_host_.empty()) return 250;
   const bool is_quiet = waiting_ == 0 && waits_ == waits_seen_;
   if (connections_.empty() || (is_quiet && has_passed(next_check_))) {
     sleeps_ = true;
@@ -243,11 +254,13 @@ void Endpoint::handle(EndpointLock& lock, std::uint64_t token, std::uint32_t eve
     eventfd_read(wakeup_fd_.get(), &rung);
     return;
   }
-  if (token == listener_token) return accept_connections(lock);
+  if (token == listener_token) return accept_connections(lock, listener_, pending_connections_);
+  if (token == host_listener_token) return accept_connections(lock, host_listener_, pending_on_host_);
   if (const auto found = connections_.find(token); found != connections_.end()) {
     return serve(lock, std::shared_ptr<Connection>(found->second), events);
   }
   authenticate(lock, token);
+  authenticate_on_host(token);
 }
 
 void Endpoint::authenticate(EndpointLock& lock, std::uint64_t pending) {
@@ -259,22 +272,36 @@ void Endpoint::authenticate(EndpointLock& lock, std::uint64_t pending) {
   lock.lock();
 }
 
+// Then it asks for a group's memory, perhaps at once.
+void Endpoint::authenticate_on_host(std::uint64_t pending) {
+  const auto file_of = [this](ContextId context_id) {
+    const auto found = groups_.find(context_id);
+    return found == groups_.end() ? -1 : found->second->memory_file();
+  };
+  if (memory_requests_.has(pending)) return memory_requests_.answer(pending, file_of);
+  std::optional<PendingConnections::Member> member = pending_on_host_.authenticate(pending, contact_);
+  if (member) memory_requests_.add(pending, std::move(member->socket));
+}
+
 // Accepts a few, so that the earlier ones are read meanwhile: a member has usually sent its proof by then. A
 // process without descriptors drops the connections without proof, and accepts none for a moment.
-void Endpoint::accept_connections(EndpointLock& lock) {
+void Endpoint::accept_connections(EndpointLock& lock, const Descriptor& listener,
+                                  PendingConnections& pending) {
   constexpr int at_once = 32;
   for (int i = 0; i < at_once; ++i) {
-    Descriptor socket = accept_from(listener_.get());
+    Descriptor socket = accept_from(listener.get());
     if (!socket.is_open() && (errno == EMFILE || errno == ENFILE)) {
       pending_connections_.drop_all();
+      pending_on_host_.drop_all();
       closed_until_ = deadline_after(without_descriptors);
-      return watch(poll_.get(), listener_.get(), listener_token, 0, EPOLL_CTL_MOD);
+      return watch_listeners(0);
     }
     if (!socket.is_open()) return;
     const std::uint64_t token = ++last_token_;
     watch(poll_.get(), socket.get(), token, EPOLLIN, EPOLL_CTL_ADD);
-    pending_connections_.add(token, std::move(socket));
+    pending.add(token, std::move(socket));
     authenticate(lock, token);
+    authenticate_on_host(token);
   }
 }
 

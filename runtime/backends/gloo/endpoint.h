@@ -24,6 +24,7 @@
 #include "runtime/backends/gloo/connection.h"
 #include "runtime/backends/gloo/descriptor.h"
 #include "runtime/backends/gloo/handshake.h"
+#include "runtime/backends/gloo/memory_handover.h"
 #include "runtime/backends/gloo/pending_connections.h"
 #include "runtime/backends/gloo/wakeup.h"
 
@@ -35,6 +36,9 @@ class GroupEndpoint {
   virtual ~GroupEndpoint() = default;
   virtual void on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) = 0;
   virtual std::shared_ptr<Incoming> find_receive(Connection& connection, const Frame& frame) = 0;
+  // The group's memory on this host, which this process makes if need be. The group keeps the descriptor. -1:
+  // it is not shared.
+  virtual int memory_file() = 0;
   // `why`: a sentence about the peer process.
   virtual void on_connection_lost(Connection& connection, const std::string& why) = 0;
 };
@@ -63,6 +67,12 @@ class Endpoint final : private FrameHandler {
   std::shared_ptr<Connection> connection_with(const Contact& there, Deadline deadline,
                                               const LossCheck& check);
 
+  // The memory of group `there.context_id`, from a process of this host: request_memory() of
+  // memory_handover.h.
+  Descriptor memory_from(const Contact& there, Deadline deadline, const LossCheck& check) const {
+    return request_memory(there, contact_.id, deadline, check);
+  }
+
   // Ends all connections, as the end of the process would. For tests.
   void disconnect_all();
 
@@ -84,8 +94,10 @@ class Endpoint final : private FrameHandler {
   [[nodiscard]] int poll_timeout_ms();
   void handle(EndpointLock& lock, std::uint64_t token, std::uint32_t events);
   void serve(EndpointLock& lock, const std::shared_ptr<Connection>& connection, std::uint32_t events);
-  void accept_connections(EndpointLock& lock);
+  void accept_connections(EndpointLock& lock, const Descriptor& listener, PendingConnections& pending);
   void authenticate(EndpointLock& lock, std::uint64_t pending);
+  void authenticate_on_host(std::uint64_t pending);
+  void watch_listeners(std::uint32_t events);
   void write_pending(EndpointLock& lock);
   void check_keepalives();
   void add_connection(Descriptor socket, const ProcessId& peer);
@@ -98,12 +110,15 @@ class Endpoint final : private FrameHandler {
   const Descriptor poll_;
   const Descriptor wakeup_fd_;
   const Descriptor listener_;
-  const int made_in_;  // process
+  const Descriptor host_listener_;  // for processes of this host; not open: this one shares no memory
+  const int made_in_;               // process
 
   std::mutex mutex_;
   // protected by mutex_
   std::uint64_t last_token_ = 0;
   PendingConnections pending_connections_;
+  PendingConnections pending_on_host_;
+  MemoryRequests memory_requests_;
   std::optional<Deadline> closed_until_;  // no connections are accepted until then
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;  // by token
   std::map<ProcessId, std::shared_ptr<Connection>> by_peer_;

@@ -49,6 +49,7 @@ class MultiRailTransport final : public Transport {
   void on_unexpected_message(std::uint64_t slot, std::function<void()> come) override {
     rail_of(slot).transport->on_unexpected_message(slot, std::move(come));
   }
+  GroupMemory* shared_memory() override { return rails_.front().transport->shared_memory(); }
   void check() override;
   std::vector<int> departed() override;
   void abort(const std::string& reason) noexcept override;

@@ -43,6 +43,7 @@ TcpTransport::TcpTransport(const BackendContext& context, std::shared_ptr<Endpoi
       endpoint_(std::move(endpoint)),
       to_self_(context.size),
       peers_(static_cast<std::size_t>(context.size)),
+      why_no_memory_(why_no_memory_is_wanted()),
       eager_channel_(std::make_unique<TcpEagerChannel>(*this)) {
   {
     const EndpointLock lock(endpoint_->mutex());
@@ -65,6 +66,7 @@ void TcpTransport::connect(const BackendContext& context) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     const Contact there = contact_of(peer, context);
+    if (peer < rank_) lower_ranks_.push_back(there);
     try {
       std::shared_ptr<Connection> connection =
           endpoint_->connection_with(there, context.deadline, context.check);
@@ -319,6 +321,7 @@ void TcpTransport::end(const std::string& reason, int blamed) {
 }
 
 void TcpTransport::wake_all() {
+  if (shared_memory_) shared_memory_->interrupt();
   for (Wakeup* const wakeup : waiting_) wakeup->wake();
 }
 

@@ -32,6 +32,7 @@
 #include "runtime/backends/gloo/endpoint.h"
 #include "runtime/backends/gloo/goodbye_message.h"
 #include "runtime/backends/gloo/slot_matcher.h"
+#include "runtime/shared_memory/group_memory.h"
 
 namespace dlaunch::internal {
 
@@ -60,6 +61,19 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   void enter(std::uint64_t number) noexcept override { entered_.store(number, std::memory_order_relaxed); }
   ProgressReport query_progress(std::uint64_t number) override;
   void on_unexpected_message(std::uint64_t slot, std::function<void()> come) override;
+  GroupMemory* shared_memory() override { return shared_memory_.get(); }
+
+  // What a rank found when it looked for the group's memory on its host.
+  struct MemoryOffer {
+    std::int32_t maker = -1;     // the rank that made the memory; -1: this rank shares none
+    std::uint64_t identity = 0;  // of the memory
+    char why[112] = {};          // if it shares none: a clause
+  };
+  // Looks for it, or makes it (memory_handover.h). Then all ranks exchange their offers, and call
+  // share_memory() with those of all by rank: from the next operation on they use the memory, if all have the
+  // same. Throws what context.check throws.
+  MemoryOffer find_memory(const BackendContext& context);
+  void share_memory(std::span<const MemoryOffer> offers);
 
  private:
   class SentMessage;
@@ -100,6 +114,10 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   };
 
   void connect(const BackendContext& context);
+  static std::string why_no_memory_is_wanted();
+  int map_memory(std::span<const Contact> lower_ranks, const BackendContext& context);
+  int memory_file() override;
+  void check_peer(int rank);
   void on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) override;
   std::shared_ptr<Incoming> find_receive(Connection& connection, const Frame& frame) override;
   void on_connection_lost(Connection& connection, const std::string& why) override;
@@ -139,6 +157,13 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   bool has_left_ = false;             // the others are notified
   bool progress_queried_ = false;
   Wakeup changed_;  // a goodbye or an answer has come
+
+  std::optional<Descriptor> memory_file_;  // protected by the endpoint's mutex
+  std::vector<Contact> lower_ranks_;       // until the memory is found
+  std::string why_no_memory_;
+  MemoryOffer memory_offer_;
+  std::shared_ptr<Segment> segment_;
+  std::unique_ptr<GroupMemory> shared_memory_;
 
   std::unique_ptr<TcpEagerChannel> eager_channel_;
 };

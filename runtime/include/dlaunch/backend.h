@@ -41,6 +41,9 @@ class DLAUNCH_EXPORT BackendStore {
 
 using LossCheck = std::function<void()>;
 
+// Writes to the library's log, at the level debug.
+using WriteLog = std::function<void(const std::string& message)>;
+
 // What a backend is made from. The store is valid during the call of BackendModule::create only.
 struct BackendContext {
   BackendStore& store;
@@ -55,6 +58,7 @@ struct BackendContext {
   // waits for the others by other means than the store, whose waits call it themselves; valid as long as the
   // store, any thread. Empty if losses cannot be detected.
   LossCheck check;
+  WriteLog log = {};  // empty: there is no log
 };
 
 // One call of a collective, as the group has checked and numbered it.
@@ -133,7 +137,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 11;
+inline constexpr std::uint32_t backend_abi_version = 12;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {

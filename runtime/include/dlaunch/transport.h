@@ -13,6 +13,11 @@
 #include "dlaunch/export.h"
 
 namespace dlaunch {
+
+namespace internal {
+class GroupMemory;
+}
+
 inline namespace v1 {
 
 // One message in transit. Destroying it releases the memory at once: a transfer that has not completed is
@@ -149,6 +154,10 @@ class DLAUNCH_EXPORT Transport {
   // the earlier one: after that it is not called. So a group needs no thread while no such messages arrive.
   // Unless overridden it is called at once.
   virtual void on_unexpected_message(std::uint64_t slot, std::function<void()> come);
+
+  // The memory that all ranks of the group share, if they do: collectives then use it, and send no messages.
+  // The same on all ranks for each operation. Unless overridden null.
+  virtual internal::GroupMemory* shared_memory();
 };
 
 }  // namespace v1

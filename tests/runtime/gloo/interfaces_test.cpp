@@ -165,7 +165,7 @@ TEST(Interfaces, AnEmptyVariableIsAsNone) {
 TEST(Interfaces, SeveralCarryOneGroup) {
   const Variable both("DLAUNCH_SOCKET_IFNAME", "lo,lo");
   const auto errors = in_contexts(3, [](const BackendContext& context) {
-    const std::unique_ptr<Transport> transport = connect_over_gloo(context);
+    const std::unique_ptr<Transport> transport = connect_over_gloo(context).transport;
     const int right = (transport->rank() + 1) % 3;
     const int left = (transport->rank() + 2) % 3;
     for (const std::size_t size : {10U, 70000U, 1000001U}) {

@@ -1,0 +1,92 @@
+// The memory that a group shares on this host.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "runtime/backends/gloo/tcp_transport.h"
+#include "runtime/shared_memory/memory_limit.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+// Of one rank in one group; it takes them when it sends long data.
+constexpr std::size_t most_bytes = 2 * shared::half_staging_size + shared::window * shared::eager_size;
+
+bool is_off(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && std::string_view(value) == "0";
+}
+
+}  // namespace
+
+std::string TcpTransport::why_no_memory_is_wanted() {
+  if (is_off("DLAUNCH_SHM")) return "DLAUNCH_SHM is 0";
+  if (const auto why = why_memory_does_not_fit(most_bytes)) return *why;
+  return "";
+}
+
+// On the endpoint's thread, or on the program's with the endpoint's mutex held.
+int TcpTransport::memory_file() {
+  if (!memory_file_ && why_no_memory_.empty())
+    memory_file_.emplace(
+        [this] { return Segment::make_file(static_cast<std::size_t>(size_), why_no_memory_); });
+  return memory_file_ ? memory_file_->get() : -1;
+}
+
+TcpTransport::MemoryOffer TcpTransport::find_memory(const BackendContext& context) {
+  const std::vector<Contact> lower_ranks = std::exchange(lower_ranks_, {});
+  const int maker = why_no_memory_.empty() ? map_memory(lower_ranks, context) : -1;
+  MemoryOffer& offer = memory_offer_;
+  offer.maker = maker;
+  if (segment_) offer.identity = segment_->identity();
+  std::memcpy(offer.why, why_no_memory_.data(), std::min(why_no_memory_.size(), sizeof offer.why - 1));
+  return offer;
+}
+
+// Returns the rank that made it; -1: none could be mapped.
+int TcpTransport::map_memory(std::span<const Contact> lower_ranks, const BackendContext& context) {
+  const auto map = [&](int fd, int maker) {
+    segment_ = Segment::map(fd, static_cast<std::size_t>(size_), why_no_memory_);
+    return segment_ ? maker : -1;
+  };
+  for (std::size_t rank = 0; rank < lower_ranks.size(); ++rank) {
+    const Descriptor file = endpoint_->memory_from(lower_ranks[rank], context.deadline, context.check);
+    if (file.is_open()) return map(file.get(), static_cast<int>(rank));
+  }
+  const EndpointLock lock(endpoint_->mutex());
+  const int fd = memory_file();
+  return fd >= 0 ? map(fd, rank_) : -1;
+}
+
+void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
+  const auto is_the_same = [this](const MemoryOffer& offer) {
+    return offer.maker == memory_offer_.maker && offer.identity == memory_offer_.identity;
+  };
+  std::unique_ptr<GroupMemory> memory;
+  if (segment_ && memory_offer_.maker >= 0 && std::ranges::all_of(offers, is_the_same)) {
+    std::vector<int> all;
+    for (int rank = 0; rank < size_; ++rank) all.push_back(rank);
+    memory = std::make_unique<GroupMemory>(std::exchange(segment_, nullptr), std::move(all),
+                                           static_cast<std::size_t>(rank_),
+                                           [this](int rank) { check_peer(rank); });
+    if (is_off("DLAUNCH_SHM_DIRECT")) memory->forbid_direct_reads();
+  }
+  const EndpointLock lock(endpoint_->mutex());
+  shared_memory_ = std::move(memory);
+  segment_.reset();
+  memory_file_.reset();
+}
+
+// Throws if the group has ended, or that rank has left.
+void TcpTransport::check_peer(int rank) {
+  const EndpointLock lock(endpoint_->mutex());
+  throw_if_ended();
+  if (peer_of(rank).left) throw_left(rank);
+}
+
+}  // namespace dlaunch::internal

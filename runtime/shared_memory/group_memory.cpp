@@ -1,0 +1,328 @@
+#include "runtime/shared_memory/group_memory.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
+#include "runtime/shared_memory/memory_limit.h"
+#include "store/base/random.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+// Looks at a value before the first check: most values come by then.
+constexpr int first_looks = 100;
+// How long a rank with a processor of its own looks before it sleeps: longer than a sleep and a wake take.
+constexpr auto spin_limit = std::chrono::microseconds(50);
+constexpr int looks_per_clock = 32;
+// A rank looks so often between the announcement that it sleeps and its sleep: by then a store that another
+// processor executed before it read the announcement is visible. So the waking side needs no fence, which
+// would cost each message as much as the message.
+constexpr int looks_before_sleep = 40;
+std::atomic<std::size_t> staging_of_all_groups = 0;  // bytes of this process that have memory
+
+// If the wake is missed all the same.
+constexpr auto sleep_limit = std::chrono::milliseconds(20);
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+std::size_t usable_processors() {
+  cpu_set_t usable;
+  return sched_getaffinity(0, sizeof usable, &usable) == 0 ? static_cast<std::size_t>(CPU_COUNT(&usable)) : 1;
+}
+
+// Not the private futex: the word is shared with other processes.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, Deadline until) {
+  const auto left = std::chrono::nanoseconds(until - std::chrono::steady_clock::now());
+  if (left.count() <= 0) return;
+  const timespec timeout{.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000),
+                         .tv_nsec = static_cast<long>(left.count() % 1'000'000'000)};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
+}
+
+void futex_wake(std::atomic<std::uint32_t>& word) {
+  word.fetch_add(1, std::memory_order_seq_cst);
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+GroupMemory::GroupMemory(std::shared_ptr<Segment> segment, std::vector<int> members, std::size_t self,
+                         Check check)
+    : segment_(std::move(segment)),
+      members_(std::move(members)),
+      self_(self),
+      check_(std::move(check)),
+      own_(&segment_->control(self)),
+      has_core_(members_.size() <= usable_processors()),
+      token_(random_u64() | 1U) {}
+
+GroupMemory::~GroupMemory() { forget_staging(); }
+
+// --- A call
+// --------------------------------------------------------------------------------------------------
+
+void GroupMemory::begin(const shared::Fingerprint& fingerprint, Deadline deadline) {
+  deadline_ = deadline;
+  ++number_;
+  received_ = 0;
+  if (number_ == 1) take_control_memory();
+  if (number_ > settled_ + shared::lead) settle(number_ - shared::lead);
+  fingerprints_[number_ % shared::window] = fingerprint;
+  own().cells[number_ % shared::window].fingerprint = fingerprint;
+}
+
+void GroupMemory::take_control_memory() {
+  constexpr std::uintptr_t in_page = shared::page_size - 1;
+  const auto address = reinterpret_cast<std::uintptr_t>(own_);
+  const std::size_t size = (address & in_page) + sizeof(shared::Control);
+  std::size_t none = 0;
+  with_memory(reinterpret_cast<std::byte*>(address & ~in_page), size, none);
+  const ProcessMemory self = ProcessMemory::own(token_);
+  own().origin.process = self.process;
+  own().origin.token_address = self.token_address;
+  own().origin.token.store(self.token, std::memory_order_release);
+}
+
+// Waits until all ranks have entered that call.
+void GroupMemory::settle(std::uint64_t number) {
+  for (std::size_t peer = 0; peer < size(); ++peer) {
+    if (peer != self_) await_cell(peer, number);
+  }
+  settled_ = number;
+}
+
+const shared::Cell& GroupMemory::await_cell(std::size_t peer, std::uint64_t number) {
+  const shared::Cell& cell = segment_->control(peer).cells[number % shared::window];
+  await({peer, cell.stamp, number});
+  // The peer has not entered call number + window, which uses the same cell.
+  if (cell.stamp.load(std::memory_order_relaxed) != number) throw_damaged(peer);
+  const shared::Fingerprint& ours = fingerprints_[number % shared::window];
+  if (cell.fingerprint != ours) on_mismatch_(member(peer), cell.fingerprint, ours);
+  return cell;
+}
+
+std::byte* GroupMemory::compose(std::size_t size) {
+  const std::size_t cell = number_ % shared::window;
+  if (size <= shared::inline_size) return own().cells[cell].bytes;
+  return with_memory(segment_->eager(self_, cell), size, eager_with_memory_[cell]);
+}
+
+// The area, whose first `size` bytes may be written. `having`: the bytes that have memory already.
+std::byte* GroupMemory::with_memory(std::byte* area, std::size_t size, std::size_t& having) {
+  if (size <= having) return area;
+  const std::size_t whole = shared::round_up(size, shared::page_size);
+  if (!populate(area + having, whole - having)) {
+    const std::optional<std::string> why = why_memory_does_not_fit(whole - having);
+    throw DistBackendError("there is no memory to share data with the ranks of this host" +
+                           (why ? ": " + *why : ""));
+  }
+  having = whole;
+  return area;
+}
+
+void GroupMemory::publish() {
+  own().cells[number_ % shared::window].stamp.store(number_, std::memory_order_release);
+  wake_waiting();
+}
+
+const std::byte* GroupMemory::receive(std::size_t peer, std::size_t size) {
+  const shared::Cell& cell = await_cell(peer, number_);
+  // The earlier calls in which neither of the two waited for the other.
+  for (std::uint64_t number = settled_ + 1; number < number_; ++number) await_cell(peer, number);
+  if (++received_ + 1 == members_.size()) settled_ = number_;
+  return size <= shared::inline_size ? cell.bytes : segment_->eager(peer, number_ % shared::window);
+}
+
+void GroupMemory::meet() {
+  for (std::size_t step = 1; step < size(); ++step) receive((self_ + step) % size(), 0);
+}
+
+// --- Long data
+// -----------------------------------------------------------------------------------------------
+
+bool GroupMemory::reads_directly() {
+  if (!reads_directly_) reads_directly_ = try_direct_reads();
+  return *reads_directly_;
+}
+
+bool GroupMemory::try_direct_reads() {
+  bool works = may_read_directly_ && direct_reads_are_faster();
+  for (std::size_t peer = 0; peer < size() && works; ++peer) {
+    if (peer == self_) continue;
+    const ProcessMemory there = memory_of(peer);
+    std::uint64_t word = 0;
+    works =
+        internal::read_directly(there, there.token_address, reinterpret_cast<std::byte*>(&word), sizeof word);
+  }
+  own().origin.verdict.store(works ? shared::verdict_yes : shared::verdict_no, std::memory_order_release);
+  wake_waiting();
+  for (std::size_t peer = 0; peer < size(); ++peer) {
+    if (peer == self_) continue;
+    const std::atomic<std::uint64_t>& verdict = segment_->control(peer).origin.verdict;
+    await({peer, verdict, shared::verdict_no});
+    works &= verdict.load(std::memory_order_relaxed) == shared::verdict_yes;
+  }
+  return works;
+}
+
+// REQUIRES: the peer has entered a call.
+ProcessMemory GroupMemory::memory_of(std::size_t peer) const {
+  const shared::Origin& origin = segment_->control(peer).origin;
+  return {.process = origin.process,
+          .token_address = origin.token_address,
+          .token = origin.token.load(std::memory_order_acquire)};
+}
+
+void GroupMemory::read_directly(std::size_t peer, std::uint64_t address, std::byte* to, std::size_t size) {
+  const bool is_read = internal::read_directly(memory_of(peer), address, to, size);
+  // If it had given up while this rank read, it would have withdrawn its memory before it changed it.
+  if (!is_read || segment_->control(peer).origin.withdrawn.load(std::memory_order_seq_cst) != 0)
+    throw_unreadable(peer);
+}
+
+// The peer has ended or has given up. Its reason comes over the connection, perhaps some milliseconds later.
+void GroupMemory::throw_unreadable(std::size_t peer) {
+  constexpr auto patience = std::chrono::milliseconds(100);
+  constexpr auto pause = std::chrono::milliseconds(5);
+  const Deadline until = deadline_after(patience);
+  do {
+    check_(member(peer));
+    futex_wait(own().bell.rings, own().bell.rings.load(std::memory_order_seq_cst), deadline_after(pause));
+  } while (!has_passed(until));
+  throw DistNetworkError("its memory can no longer be read", {.peer = member(peer)});
+}
+
+std::byte* GroupMemory::own_staging(std::uint64_t round, std::size_t size) {
+  std::size_t& having = staging_with_memory_[round % 2];
+  const std::size_t before = having;
+  std::byte* const area = with_memory(staging(self_, round), size, having);
+  if (having != before) staging_of_all_groups += having - before;
+  return area;
+}
+
+void GroupMemory::end_staging() {
+  if (staging_in_use() <= most_staging || staging_with_memory_[0] + staging_with_memory_[1] == 0) return;
+  for (std::size_t step = 1; step < size(); ++step) {
+    const std::size_t peer = (self_ + step) % size();
+    await_counter(peer, segment_->control(peer).drained, shared::last_round);
+  }
+  for (std::size_t half = 0; half < 2; ++half) discard(staging(self_, half), staging_with_memory_[half]);
+  forget_staging();
+}
+
+void GroupMemory::forget_staging() {
+  for (std::size_t& having : staging_with_memory_) staging_of_all_groups -= std::exchange(having, 0);
+}
+
+std::size_t GroupMemory::staging_in_use() { return staging_of_all_groups; }
+
+void GroupMemory::await_counter(std::size_t peer, const shared::Counter& counter, std::uint64_t rounds) {
+  await({peer, counter.value, shared::counter_value(number_, rounds)});
+  if (counter.value.load(std::memory_order_relaxed) >= shared::counter_value(number_ + shared::window, 0)) {
+    throw_damaged(peer);
+  }
+}
+
+void GroupMemory::throw_damaged(std::size_t peer) const {
+  throw DistNetworkError("its part of the shared memory has values that no rank writes",
+                         {.peer = member(peer)});
+}
+
+// --- Waiting
+// -------------------------------------------------------------------------------------------------
+
+// Only peers that sleep for this rank.
+void GroupMemory::wake_waiting() {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  for (std::size_t peer = 0; peer < size(); ++peer) {
+    shared::Bell& bell = segment_->control(peer).bell;
+    if (peer != self_ && bell.awaited.load(std::memory_order_relaxed) == self_ + 1) futex_wake(bell.rings);
+  }
+}
+
+void GroupMemory::interrupt() noexcept {
+  interrupts_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(own().bell.rings);
+}
+
+void GroupMemory::await(const Awaited& awaited) {
+  if (awaited.is_here()) return;
+  if (has_core_) {
+    for (int i = 0; i < first_looks; ++i) {
+      pause();
+      if (awaited.is_here()) return;
+    }
+  }
+  await_long(awaited);
+}
+
+void GroupMemory::await_long(const Awaited& awaited) {
+  checked_ = interrupts_.load(std::memory_order_acquire) - 1;  // an earlier interrupt may concern this peer
+  if (look(awaited)) return;
+  if (has_core_) {
+    const Deadline until = std::min(deadline_, std::chrono::steady_clock::now() + spin_limit);
+    do {
+      for (int i = 0; i < looks_per_clock; ++i) {
+        pause();
+        if (look(awaited)) return;
+      }
+    } while (!has_passed(until));
+  }
+  // A rank without a processor of its own sleeps at once: on a busy machine sched_yield() gives the processor
+  // to other programs for milliseconds, while a rank that is woken gets it soon.
+  while (!look(awaited)) {
+    if (has_passed(deadline_)) throw late_error(member(awaited.peer), false);
+    sleep(awaited);
+  }
+}
+
+// Whether it is here. Throws if it will not come.
+bool GroupMemory::look(const Awaited& awaited) {
+  if (awaited.is_here()) return true;
+  const std::uint32_t interrupts = interrupts_.load(std::memory_order_acquire);
+  if (interrupts == checked_) return false;
+  checked_ = interrupts;
+  // A rank may leave after it has written what this one waits for.
+  if (awaited.is_here()) return true;
+  check_(member(awaited.peer));
+  return awaited.is_here();
+}
+
+void GroupMemory::sleep(const Awaited& awaited) {
+  shared::Bell& bell = own().bell;
+  struct Announced {
+    std::atomic<std::uint32_t>& awaited;
+    ~Announced() { awaited.store(0, std::memory_order_relaxed); }
+  };
+  bell.awaited.store(static_cast<std::uint32_t>(awaited.peer + 1), std::memory_order_seq_cst);
+  const Announced announced{bell.awaited};
+  const std::uint32_t rings = bell.rings.load(std::memory_order_seq_cst);
+  for (int i = 0; i < looks_before_sleep; ++i) {
+    if (look(awaited)) return;
+    pause();
+  }
+  futex_wait(bell.rings, rings, std::min(deadline_, std::chrono::steady_clock::now() + sleep_limit));
+}
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,131 @@
+// What lies where in the memory that the ranks of one group on one host share, and who writes it.
+//
+// The segment is a memfd: it has no name, and it is gone when its last process is. Its size is sealed, so no
+// process can make another one fail by shrinking it. A rank touches a page when it first writes there; a
+// group that sends nothing costs no memory.
+//
+//   header | controls of rank 0, 1, ... | eager areas of rank 0, 1, ... | staging areas of rank 0, 1, ...
+//
+// Only the owner writes a rank's areas, except for its bell, which others ring. All ranks of the group take
+// part in the same calls in the same order, and count them from 1: `number`.
+//
+// Short data. For call k each rank fills its cell k % window: first the call's fingerprint and the data
+// (behind the fingerprint, or in the eager area of the same index), then the stamp k, with release. A rank
+// that reads the stamp k with acquire may read the data. A rank enters call k when it has seen that all
+// others have entered call k - lead, and has compared their fingerprints of that call. So a rank that only
+// sends may be `lead` calls ahead; it overwrites cell k when all others have entered call k + lead, hence
+// nobody reads the cell any more, neither for its data nor for its fingerprint.
+//
+// Long data go through the staging areas in rounds. Such a call begins with a meeting: every rank waits until
+// all have entered it, so no rank still reads staging of an earlier call. Two counters of each rank show how
+// far it is: `filled` (its staging of so many rounds may be read) and `drained` (it has read the others' of
+// so many rounds). A counter holds the call's number and the round, so it only grows. Staging has two halves,
+// used in turn; a rank fills a half when all that read it have drained it.
+//
+// Where the kernel lets the ranks read each other's memory, data that are only moved need no staging: the
+// ranks exchange addresses in the meeting, and `drained` tells a sender that its memory may change again.
+//
+// Stamps and counters are compared with the value that the reader expects, fingerprints with its own. A value
+// that no rank can have written ends the group with an error. The only values that are used otherwise are the
+// offsets of an all_to_all's blocks in an eager area, which are checked against the area. So a peer that
+// scribbles over the memory can spoil data, but nothing else.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace dlaunch::internal::shared {
+
+inline constexpr std::uint64_t magic = 0x314d4853484c44;  // "DLHSHM1"; changes with the layout
+inline constexpr std::size_t page_size = 4096;
+
+// Calls whose short data exist at once.
+inline constexpr std::size_t window = 16;
+// Calls that a rank may be ahead of another. At its entry to call k a rank reads cell k - lead of a peer that
+// may have entered call k - 1 + lead; that is another cell.
+inline constexpr std::size_t lead = 8;
+static_assert(2 * lead <= window);
+// Bytes of a call's short data that lie in the cell itself.
+inline constexpr std::size_t inline_size = 96;
+inline constexpr std::size_t eager_size = std::size_t{32} * 1024;
+inline constexpr std::size_t half_staging_size = std::size_t{512} * 1024;
+
+// Ranks of one segment; each has a line of every rank's staging.
+inline constexpr std::size_t most_ranks = 1024;
+static_assert(half_staging_size / most_ranks >= 128);
+
+// The lines that two processors exchange; two of them, since the processor fetches them in pairs.
+inline constexpr std::size_t line_pair = 128;
+
+struct Header {
+  std::uint64_t magic;
+  std::uint64_t ranks;
+  std::uint64_t identity;  // drawn for this segment
+};
+
+// Words of a call that all ranks must agree on.
+struct Fingerprint {
+  std::uint64_t kind = 0;  // with dtype, reduction and root
+  std::uint64_t count = 0;
+  std::uint64_t layout = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+
+struct alignas(line_pair) Cell {
+  std::atomic<std::uint64_t> stamp;
+  Fingerprint fingerprint;
+  std::byte bytes[inline_size];
+};
+static_assert(sizeof(Cell) == line_pair);
+
+// How a sleeping rank is woken. `awaited`, which the owner writes: 1 + the index of the rank that it sleeps
+// for; 0: it is awake. `rings`, which others write: the futex.
+struct alignas(line_pair) Bell {
+  std::atomic<std::uint32_t> awaited;
+  std::atomic<std::uint32_t> rings;
+};
+
+struct alignas(line_pair) Counter {
+  std::atomic<std::uint64_t> value;
+};
+
+// How other processes read the owner's memory without a copy in between (direct_read.h).
+struct alignas(line_pair) Origin {
+  std::atomic<std::uint64_t> token;  // not 0 when the next two are here
+  std::uint64_t process;
+  std::uint64_t token_address;
+  std::atomic<std::uint64_t> verdict;    // 0: none yet
+  std::atomic<std::uint64_t> withdrawn;  // not 0: its memory may have changed since its last call began
+};
+inline constexpr std::uint64_t verdict_no = 1;
+inline constexpr std::uint64_t verdict_yes = 2;  // the owner can read the memory of all others
+
+struct Control {
+  Bell bell;
+  Counter filled;
+  Counter drained;
+  Origin origin;
+  Cell cells[window];
+};
+static_assert(sizeof(Control) == (4 + window) * line_pair);
+
+constexpr std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
+
+constexpr std::size_t controls_at() { return page_size; }
+constexpr std::size_t eager_at(std::size_t ranks) {
+  return controls_at() + round_up(ranks * sizeof(Control), page_size);
+}
+constexpr std::size_t staging_at(std::size_t ranks) { return eager_at(ranks) + ranks * window * eager_size; }
+constexpr std::size_t segment_size(std::size_t ranks) {
+  return staging_at(ranks) + ranks * 2 * half_staging_size;
+}
+
+// A counter's value: round `rounds` of call `number` is over, 0: none yet.
+inline constexpr int round_bits = 26;
+inline constexpr std::uint64_t last_round = (std::uint64_t{1} << round_bits) - 1;
+constexpr std::uint64_t counter_value(std::uint64_t number, std::uint64_t rounds) {
+  return number << round_bits | rounds;
+}
+
+}  // namespace dlaunch::internal::shared

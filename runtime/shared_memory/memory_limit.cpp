@@ -1,0 +1,61 @@
+#include "runtime/shared_memory/memory_limit.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <string_view>
+
+#include "store/base/cgroup.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+// Empty: not readable.
+std::string text_of(const std::string& path) {
+  std::string text(16 * 1024, '\0');
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  const ssize_t got = read(fd, text.data(), text.size());
+  close(fd);
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return text;
+}
+
+// None: "max", or not readable.
+std::optional<std::uint64_t> number_in(const std::string& path) {
+  const std::string text = text_of(path);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; }
+
+}  // namespace
+
+// A limit of any parent counts, too.
+std::optional<std::string> why_memory_does_not_fit(std::uint64_t bytes, const MemoryLimitPlaces& places) {
+  const auto group = find_cgroup(text_of(places.proc + "/self/cgroup"), "memory");
+  if (!group) return std::nullopt;
+  const bool is_first = group->version == 1;
+  const std::string root = places.cgroup + (is_first ? "/memory" : "");
+  const std::string limit_name = is_first ? "memory.limit_in_bytes" : "memory.max";
+  const std::string usage_name = is_first ? "memory.usage_in_bytes" : "memory.current";
+  // In a container the path may be the host's, although only the container's part is mounted.
+  std::string path = group->path;
+  if (access((root + path + "/cgroup.procs").c_str(), F_OK) != 0) path = "/";
+  for (;; path = parent_cgroup(path)) {
+    const std::string folder = root + (path == "/" ? "" : path) + "/";
+    const auto limit = number_in(folder + limit_name);
+    const auto usage = number_in(folder + usage_name);
+    if (limit && usage && (*usage > *limit || *limit - *usage < bytes)) {
+      return limit_name + " of cgroup " + path + " is " + mebibytes(*limit) + ", of which " +
+             mebibytes(*usage) + " are in use";
+    }
+    if (path == "/") return std::nullopt;
+  }
+}
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,58 @@
+// A segment of memory that several processes map: made by one rank, handed to the others as a descriptor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/shared_memory/layout.h"
+
+namespace dlaunch::internal {
+
+class Segment {
+ public:
+  // A new sealed memfd for so many ranks, whose header is written; the caller closes the descriptor. -1:
+  // `why` becomes one clause. Close-on-exec.
+  static int make_file(std::size_t ranks, std::string& why);
+
+  // Maps what make_file() has made, perhaps in another process. The same object for the same file, so that
+  // ranks that are threads of one process see it at the same addresses. Does not keep `fd`. Null: it is no
+  // such file for so many ranks, is not sealed, or cannot be mapped; `why` becomes one clause.
+  static std::shared_ptr<Segment> map(int fd, std::size_t ranks, std::string& why);
+
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  [[nodiscard]] std::size_t ranks() const { return ranks_; }
+  [[nodiscard]] std::uint64_t identity() const { return identity_; }
+
+  [[nodiscard]] shared::Control& control(std::size_t rank) const {
+    return reinterpret_cast<shared::Control*>(memory_ + shared::controls_at())[rank];
+  }
+  [[nodiscard]] std::byte* eager(std::size_t rank, std::size_t cell) const {
+    return memory_ + eager_at_ + (rank * shared::window + cell) * shared::eager_size;
+  }
+  [[nodiscard]] std::byte* staging(std::size_t rank, std::size_t half) const {
+    return memory_ + staging_at_ + (rank * 2 + half) * shared::half_staging_size;
+  }
+
+ private:
+  Segment(std::byte* memory, std::size_t ranks, std::uint64_t identity);
+
+  std::byte* const memory_;
+  const std::size_t ranks_;
+  const std::uint64_t identity_;
+  const std::size_t eager_at_;
+  const std::size_t staging_at_;
+};
+
+// Gives pages that are about to be written memory now, since a write without memory would end the process by
+// SIGBUS. False: there is none. Where the kernel has no call for it, true.
+bool populate(std::byte* begin, std::size_t size);
+
+// Returns the memory of whole pages; they read as zeros afterwards.
+void discard(std::byte* begin, std::size_t size);
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,85 @@
+// Whether the ranks of a group share memory: all do, or none does.
+
+#include <dlaunch/distributed.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/rank_processes.h"
+
+namespace {
+
+using dlaunch::Tensor;
+using dlaunch::test::contains;
+using dlaunch::test::error_of;
+using dlaunch::test::run_processes;
+
+constexpr int ranks = 3;
+
+bool has_mapped_memory() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (contains(line, "/memfd:dlaunch")) return true;
+  }
+  return false;
+}
+
+// "shared", "messages", or what is wrong.
+std::string sum_over(const std::string& backend) {
+  dlaunch::InitOptions options;
+  options.backend = backend;
+  dlaunch::init_process_group(options);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{100'000}}) {
+    std::vector<float> values(count, 2);
+    dlaunch::all_reduce(Tensor::of(values));
+    if (values != std::vector<float>(count, 2 * ranks)) return "wrong sum";
+    std::vector<float> all(count * ranks);
+    dlaunch::all_gather_into_tensor(Tensor::of(all), Tensor::of(values));
+    if (all != std::vector<float>(count * ranks, 2 * ranks)) return "wrong values";
+  }
+  std::string result = has_mapped_memory() ? "shared" : "messages";
+  dlaunch::destroy_process_group();
+  return result;
+}
+
+TEST(HostMemory, RanksOfAHostShareMemory) {
+  for (const std::string backend : {"gloo", "shm"}) {
+    for (const auto& result : run_processes(ranks, [&](int) { return sum_over(backend); })) {
+      EXPECT_EQ(result.said, "shared") << backend;
+    }
+  }
+}
+
+TEST(HostMemory, WithoutDirectReadsTheResultsAreTheSame) {
+  const auto results = run_processes(ranks, [](int rank) {
+    if (rank == 1) setenv("DLAUNCH_SHM_DIRECT", "0", 1);
+    return sum_over("gloo");
+  });
+  for (const auto& result : results) EXPECT_EQ(result.said, "shared");
+}
+
+TEST(HostMemory, IfOneRankDoesNotShareAllUseMessages) {
+  for (const int odd : {0, 2}) {
+    const auto results = run_processes(ranks, [odd](int rank) {
+      if (rank == odd) setenv("DLAUNCH_SHM", "0", 1);
+      return sum_over("gloo");
+    });
+    for (const auto& result : results) EXPECT_EQ(result.said, "messages");
+  }
+}
+
+TEST(HostMemory, TheBackendShmRejectsAGroupInWhichOneDoesNot) {
+  const auto results = run_processes(ranks, [](int rank) {
+    if (rank == 2) setenv("DLAUNCH_SHM", "0", 1);
+    return error_of([] { sum_over("shm"); });
+  });
+  for (const auto& result : results) {
+    EXPECT_TRUE(contains(result.said, "rank 2 shares no memory with rank 0: DLAUNCH_SHM is 0"))
+        << result.said;
+  }
+}
+
+}  // namespace
