@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Collectives on one host: ours over shared memory next to Open MPI's and MPICH's, in one run.
+
+    host_bench.py [--ranks=2] [--runs=5] [--operation=all] [--smallest=4] [--largest=67108864] [--factor=4] [--tcp]
+
+Compiles host_mpi.cpp with each MPI's wrapper, then runs the three programs in turn, as often as --runs says, and prints the
+median of each cell in microseconds, and our time by that of the faster MPI. --tcp adds ours without shared memory.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.environ.get("DLAUNCH_BUILD_DIR", os.path.join(os.path.dirname(HERE), "build"))
+
+
+def commands(ranks, folder):
+    """Name -> command without the program's arguments; those whose MPI is not there are left out."""
+    found = {}
+    for name, wrapper, start in (
+            ("Open MPI", "mpicxx.openmpi",
+             ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]),
+            ("MPICH", "mpicxx.mpich", ["mpiexec.hydra", "-np", str(ranks)])):
+        program = os.path.join(folder, wrapper)
+        try:
+            subprocess.run([wrapper, "-O2", "-std=c++20", os.path.join(HERE, "host_mpi.cpp"), "-o", program], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"without {name}: {error}", file=sys.stderr)
+            continue
+        found[name] = start + [program]
+    dlaunch = [os.path.join(BUILD, "bin/dlaunch"), f"--nproc-per-node={ranks}", os.path.join(BUILD, "bin/host_dlaunch")]
+    found["dlaunch"] = dlaunch
+    return found
+
+
+def run(command, arguments, environment):
+    """(operation, bytes) -> microseconds."""
+    done = subprocess.run(command + arguments, stdout=subprocess.PIPE, text=True, check=True,
+                          env={**os.environ, **environment})
+    cells = {}
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if len(words) == 3:
+            cells[words[0], int(words[1])] = float(words[2])
+    return cells
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--operation", default="all")
+    parser.add_argument("--smallest", default="4")
+    parser.add_argument("--largest", default=str(64 << 20))
+    parser.add_argument("--factor", default="4")
+    parser.add_argument("--seconds", default="0.2")
+    parser.add_argument("--tcp", action="store_true")
+    options = parser.parse_args()
+    arguments = [options.operation, options.smallest, options.largest, options.factor, options.seconds]
+    with tempfile.TemporaryDirectory() as folder:
+        sides = {name: (command, {}) for name, command in commands(options.ranks, folder).items()}
+        if options.tcp:
+            sides["dlaunch over TCP"] = (sides["dlaunch"][0], {"DLAUNCH_SHM": "0"})
+        times = {name: {} for name in sides}
+        for _ in range(options.runs):
+            for name, (command, environment) in sides.items():
+                for cell, time in run(command, arguments, environment).items():
+                    times[name].setdefault(cell, []).append(time)
+    print(f"{options.ranks} ranks, medians of {options.runs} runs, microseconds")
+    print(f"{'operation':15}{'bytes':>10}" + "".join(f"{name:>18}" for name in sides) + f"{'by faster MPI':>15}")
+    for cell in times["dlaunch"]:
+        medians = {name: statistics.median(times[name][cell]) for name in sides if cell in times[name]}
+        peers = [time for name, time in medians.items() if "dlaunch" not in name]
+        ratio = f"{medians['dlaunch'] / min(peers):15.2f}" if peers else ""
+        print(f"{cell[0]:15}{cell[1]:>10}" + "".join(f"{medians.get(name, float('nan')):18.2f}" for name in sides) + ratio)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+// MPI's side of host_bench.py. Compiled with the MPI's own compiler wrapper.
+#include <mpi.h>
+
+#include "host_collectives.h"
+
+namespace {
+
+class Mpi {
+ public:
+  Mpi() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  void barrier() const { MPI_Barrier(MPI_COMM_WORLD); }
+  [[nodiscard]] double max_of(double value) const {
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return value;
+  }
+  void all_reduce(float* x, std::size_t count) const {
+    MPI_Allreduce(MPI_IN_PLACE, x, number(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+  void reduce(float* x, float* /*y*/, std::size_t count) const {
+    if (rank_ == 0) {
+      MPI_Reduce(MPI_IN_PLACE, x, number(count), MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+    } else {
+      MPI_Reduce(x, nullptr, number(count), MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+    }
+  }
+  void broadcast(float* x, std::size_t count) const {
+    MPI_Bcast(x, number(count), MPI_FLOAT, 0, MPI_COMM_WORLD);
+  }
+  void all_gather(float* all, const float* own, std::size_t block) const {
+    MPI_Allgather(own, number(block), MPI_FLOAT, all, number(block), MPI_FLOAT, MPI_COMM_WORLD);
+  }
+  void reduce_scatter(const float* all, float* own, std::size_t block) const {
+    MPI_Reduce_scatter_block(all, own, number(block), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+  void all_to_all(const float* from, float* to, std::size_t block) const {
+    MPI_Alltoall(from, number(block), MPI_FLOAT, to, number(block), MPI_FLOAT, MPI_COMM_WORLD);
+  }
+  void gather(float* all, const float* own, std::size_t block) const {
+    MPI_Gather(own, number(block), MPI_FLOAT, all, number(block), MPI_FLOAT, 0, MPI_COMM_WORLD);
+  }
+  void scatter(const float* all, float* own, std::size_t block) const {
+    MPI_Scatter(all, number(block), MPI_FLOAT, own, number(block), MPI_FLOAT, 0, MPI_COMM_WORLD);
+  }
+  void ping_pong(float* x, std::size_t count) const {
+    if (rank_ > 1) return;
+    const int peer = 1 - rank_;
+    if (rank_ == 0) MPI_Send(x, number(count), MPI_FLOAT, peer, 0, MPI_COMM_WORLD);
+    MPI_Recv(x, number(count), MPI_FLOAT, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank_ == 1) MPI_Send(x, number(count), MPI_FLOAT, peer, 0, MPI_COMM_WORLD);
+  }
+
+ private:
+  static int number(std::size_t count) { return static_cast<int>(count); }
+
+  int rank_ = 0;
+  int size_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  {
+    Mpi mpi;
+    HostCollectives<Mpi>(mpi).run(argc, argv);
+  }
+  MPI_Finalize();
+  return 0;
+}
