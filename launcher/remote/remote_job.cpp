@@ -110,8 +110,9 @@ void RemoteJob::on_gone(TimePoint now, const HostGone& gone, RemoteActions& out)
     const RemoteHost& planned = plan_.hosts[static_cast<std::size_t>(gone.node)];
     const StartFailure failure{name(gone.node),         planned.login, gone.node,
                                planned.command.front(), gone.status,   gone.stderr_tail};
-    fail(now, failure_at(gone.node, FailureKind::join, explain(failure)), is_usage_error(failure) ? 2 : 1,
-         out);
+    Failure cause = failure_at(gone.node, FailureKind::join, explain(failure));
+    if (node_0_waited_in_vain()) return blame(one.abandoned ? did_not_answer(gone.node) : std::move(cause));
+    fail(now, std::move(cause), is_usage_error(failure) ? 2 : 1, out);
   } else if (gone.node != 0) {
     // The other nodes learn of the failure from their coordinator. Only nodes that it cannot reach must be
     // forced to end.
@@ -119,7 +120,7 @@ void RemoteJob::on_gone(TimePoint now, const HostGone& gone, RemoteActions& out)
     if (!suspect_) suspect_ = lost(gone);
     if (plan_.fixed_size) begin_end(now);
   } else if (one.exit_code) {
-    give_up_starting(out);
+    if (count(Host::State::starting) > 0) give_up_late_at_ = now + late_margin;
     begin_end(now);
   } else {
     fail(now, lost(gone), 1, out);
@@ -136,6 +137,7 @@ void RemoteJob::on_signal(TimePoint now, const UserSignal& signal, RemoteActions
 }
 
 void RemoteJob::on_timer(TimePoint now, RemoteActions& out) {
+  if (give_up_late_at_ && now >= *give_up_late_at_) give_up_starting(out);
   if (hurry_at_ && now >= *hurry_at_) return hurry(now, out);
   for (const int node : in({Host::State::starting})) {
     std::optional<TimePoint>& deadline = host(node).start_deadline;
@@ -169,17 +171,24 @@ void RemoteJob::fail(TimePoint now, Failure failure, int exit_code, RemoteAction
   stop_all(now, SIGHUP, out);  // SIGHUP gives no preemption notice (--preempt-signal)
 }
 
-// Node 0 has ended: a host that is still starting is too late, and may be the cause.
+// Node 0 has ended, and the others of its job have had the time to end: a host that is still starting is too
+// late, and may be the cause.
 void RemoteJob::give_up_starting(RemoteActions& out) {
+  give_up_late_at_.reset();
   const std::vector<int> late = in({Host::State::starting});
-  const bool was_waited_for = plan_.fixed_size && signo_ == 0 && hosts_.front().exit_code == 1;
-  if (!late.empty() && was_waited_for && !cause_) {
-    const std::string& way = plan_.hosts[static_cast<std::size_t>(late.front())].command.front();
-    cause_ = not_started(late.front(), "it did not answer while node 0 waited; '" + way + " " +
-                                           name(late.front()) + " true' must succeed without a prompt");
-    cause_code_ = 1;
-  }
+  if (!late.empty() && node_0_waited_in_vain()) blame(did_not_answer(late.front()));
   abandon(late, out);
+}
+
+// As node 0 has ended, it may have: for a host that had not come.
+bool RemoteJob::node_0_waited_in_vain() const {
+  return plan_.fixed_size && signo_ == 0 && hosts_.front().exit_code == 1;
+}
+
+void RemoteJob::blame(Failure failure) {
+  if (cause_) return;
+  cause_ = std::move(failure);
+  cause_code_ = 1;
 }
 
 void RemoteJob::abandon(const std::vector<int>& starting, RemoteActions& out) {
@@ -248,6 +257,7 @@ void RemoteJob::end_when_all_gone(RemoteActions& out) {
 
 void RemoteJob::arm(RemoteActions& out) const {
   std::optional<TimePoint> next = hurry_at_;
+  if (give_up_late_at_ && (!next || *give_up_late_at_ < *next)) next = give_up_late_at_;
   for (const int node : in({Host::State::starting})) {
     const std::optional<TimePoint> deadline = hosts_[static_cast<std::size_t>(node)].start_deadline;
     if (hurry_ == Hurry::none && deadline && (!next || *deadline < *next)) next = deadline;
@@ -289,6 +299,12 @@ Failure RemoteJob::failure_at(int node, FailureKind kind, std::string why) const
 Failure RemoteJob::not_started(int node, const std::string& why) const {
   return failure_at(node, FailureKind::join,
                     "cannot start on host " + name(node) + " (node " + std::to_string(node) + "): " + why);
+}
+
+Failure RemoteJob::did_not_answer(int node) const {
+  const std::string& way = plan_.hosts[static_cast<std::size_t>(node)].command.front();
+  return not_started(node, "it did not answer while node 0 waited; '" + way + " " + name(node) +
+                               " true' must succeed without a prompt");
 }
 
 // The failure of a host that was up: its own report, if it sent one.

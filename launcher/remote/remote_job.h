@@ -101,6 +101,9 @@ class RemoteJob {
   static constexpr int fan_out = 64;
   // Longer than the agents themselves need to end.
   static constexpr Duration end_margin = std::chrono::seconds(10);
+  // After node 0's end, for a host from which nothing has come: it may have taken part in the job, and its
+  // output may still be on the way.
+  static constexpr Duration late_margin = std::chrono::seconds(5);
   // Between disconnecting and SIGKILL, and between SIGKILL and giving up.
   static constexpr Duration last_pause = std::chrono::seconds(5);
 
@@ -138,6 +141,7 @@ class RemoteJob {
   void start_more(TimePoint now, RemoteActions& out);
   void fail(TimePoint now, agent::Failure failure, int exit_code, RemoteActions& out);
   void give_up_starting(RemoteActions& out);
+  void blame(agent::Failure failure);
   void abandon(const std::vector<int>& starting, RemoteActions& out);
   void stop_all(TimePoint now, int signo, RemoteActions& out);
   void begin_end(TimePoint now);
@@ -145,12 +149,14 @@ class RemoteJob {
   void end_when_all_gone(RemoteActions& out);
   void arm(RemoteActions& out) const;
 
+  [[nodiscard]] bool node_0_waited_in_vain() const;
   [[nodiscard]] int count(Host::State state) const;
   [[nodiscard]] Host& host(int node) { return hosts_[static_cast<std::size_t>(node)]; }
   [[nodiscard]] const std::string& name(int node) const;
   [[nodiscard]] Duration patience() const;
   [[nodiscard]] agent::Failure failure_at(int node, agent::FailureKind kind, std::string why) const;
   [[nodiscard]] agent::Failure not_started(int node, const std::string& why) const;
+  [[nodiscard]] agent::Failure did_not_answer(int node) const;
   [[nodiscard]] agent::Failure lost(const HostGone& gone) const;
   [[nodiscard]] std::vector<std::string> reports() const;
   [[nodiscard]] std::vector<int> in(std::initializer_list<Host::State> states) const;
@@ -166,6 +172,7 @@ class RemoteJob {
   int stop_signal_ = 0;
   Hurry hurry_ = Hurry::none;
   std::optional<TimePoint> hurry_at_;
+  std::optional<TimePoint> give_up_late_at_;  // the hosts that are still starting
   bool ended_ = false;
 };
 

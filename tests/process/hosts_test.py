@@ -106,6 +106,17 @@ class OwnMachine(Hosts):
         self.assertEqual(sorted(done.stdout.splitlines()), ["out 0", "out 1"])
         self.assertEqual(sorted(done.stderr.splitlines()), ["err 0", "err 1"])
 
+    def test_output_that_comes_after_node_zeros_end_is_not_lost(self):
+        """The way to the second host is slow: nothing comes before the process for the first one has ended, and was waited for."""
+        slow = ("#!/bin/sh\nhost=$1; shift\n[ $host = 198.51.100.1 ] && { echo $$ > first; exec \"$@\"; }\n"
+                "\"$@\" > late.out 2> late.err; code=$?\nwhile kill -0 $(cat first) 2> /dev/null; do sleep 0.01; done\n"
+                "cat late.out; cat late.err >&2; exit $code\n")
+        for code in (0, 1):
+            done = self.elsewhere(self.rsh(slow), "sh", "-c", f"echo of $RANK; : > here.{code}.$RANK; "
+                                  f"until [ -e here.{code}.$((1 - RANK)) ]; do sleep 0.01; done; exit {code}")
+            self.assertEqual((done.returncode, sorted(done.stdout.splitlines())), (code, ["of 0", "of 1"]), done.stderr)
+            self.assertNotIn("cannot start", done.stderr)
+
     def test_a_way_that_fails_is_quoted(self):
         done = self.elsewhere(self.rsh("#!/bin/sh\n[ $1 = 198.51.100.2 ] && { echo no way >&2; exit 4; }\nshift\nexec \"$@\"\n"), "true")
         self.one_failure(done, r"^dlaunch: failed: cannot start on host 198.51.100.2 \(node 1\): \S+/rsh exited with code 4; its last line: no way$")

@@ -178,6 +178,8 @@ TEST(RemoteJob, LateHostIsTheCauseIfNodeZeroGivesUp) {
   job.event(HostReady{0});
   job.event(HostReady{1});
   job.ends(0, 1, "failed: waited for node 2 of 3");
+  EXPECT_TRUE(job.did<Disconnect>().empty());  // it may have taken part
+  job.wait();
   EXPECT_EQ(job.did<Disconnect>(), std::vector<Disconnect>{Disconnect{2}});
   EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{2, SIGTERM}}));
   EXPECT_TRUE(job.did<PassSignal>().empty());  // node 0 has notified the other
@@ -188,6 +190,34 @@ TEST(RemoteJob, LateHostIsTheCauseIfNodeZeroGivesUp) {
   EXPECT_EQ(job.why(),
             "cannot start on host h2 (node 2): it did not answer while node 0 waited; 'ssh h2 "
             "true' must succeed without a prompt");
+}
+
+TEST(RemoteJob, HostThatFailsAfterNodeZeroHasGivenUpIsTheCause) {
+  Job job(2);
+  job.event(HostReady{0});
+  job.ends(0, 1, "failed: waited for node 1 of 2");
+  job.event(HostGone{1, exited(255), "ssh: connect to host h1 port 22: Connection refused\r\n"});
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 1);
+  EXPECT_EQ(job.why().find("cannot start on host h1 (node 1): no ssh server listens there"), 0U) << job.why();
+}
+
+// The connection to it was slower than the job.
+TEST(RemoteJob, HostFromWhichAllComesAfterNodeZerosEndHasTakenPart) {
+  for (const int code : {0, 1}) {
+    Job job(2);
+    job.event(HostReady{0});
+    job.ends(0, code, "failed: rank 0");
+    EXPECT_FALSE(job.ended());
+    job.event(HostReady{1});
+    job.wait();
+    EXPECT_TRUE(job.did<Disconnect>().empty());
+    EXPECT_TRUE(job.did<SignalHost>().empty());
+    job.ends(1, code, "failed: rank 0");
+    ASSERT_TRUE(job.ended());
+    EXPECT_EQ(job.outcome().exit_code, code);
+    EXPECT_FALSE(job.outcome().cause);
+  }
 }
 
 TEST(RemoteJob, SignalsReachEveryHost) {
