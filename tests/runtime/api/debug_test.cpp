@@ -53,12 +53,12 @@ TEST(MonitoredBarrierErrors, NameTheFirstOrAllMissingRanksAndKeepTheGroup) {
     for (const bool all : {false, true}) {
       barrier();
       if (rank == 0 || rank == 2) {
-        // Rank 2 waits longer: it must receive rank 0's decision.
-        const auto timeout = std::chrono::milliseconds(rank == 0 ? 50 : 60'000);
+        // Rank 2 waits longer: it must receive rank 0's decision. It has so long to come.
+        const auto timeout = std::chrono::milliseconds(rank == 0 ? 1000 : 60'000);
         const std::string wanted = all ? "#4 of group default, peer 1 on " + host_name() +
-                                             ": Ranks 1, 3 failed to pass monitoredBarrier in 50 ms"
+                                             ": Ranks 1, 3 failed to pass monitoredBarrier in 1000 ms"
                                        : "#1 of group default, peer 1 on " + host_name() +
-                                             ": Rank 1 failed to pass monitoredBarrier in 50 ms";
+                                             ": Rank 1 failed to pass monitoredBarrier in 1000 ms";
         EXPECT_EQ(error_of([&] { monitored_barrier(timeout, all); }),
                   "rank " + std::to_string(rank) + ", monitored_barrier " + wanted);
       }
@@ -86,13 +86,13 @@ TEST(MonitoredBarrier, NamesTheFirstRankWhenThatIsMissing) {
 
 TEST(MonitoredBarrierErrors, NameTheMissingRankOnEveryRank) {
   // Whether the first rank's deadline is the same, or later.
-  for (const int first : {500, 1500}) {
+  for (const int first : {1000, 2000}) {
     std::latch ready(4);
     std::latch told(3);
     in_world(4, [&](int rank) {
       ready.arrive_and_wait();
       if (rank != 3) {
-        const std::string timeout = std::to_string(rank == 0 ? first : 500);
+        const std::string timeout = std::to_string(rank == 0 ? first : 1000);
         const std::string error =
             error_of([&] { monitored_barrier(std::chrono::milliseconds(std::stoi(timeout)), true); });
         EXPECT_TRUE(test::contains(error, "Rank 3 failed to pass monitoredBarrier in ")) << error;
@@ -110,7 +110,7 @@ TEST(MonitoredBarrier, MissingOneDoesNotCount) {
     std::latch missed(3);
     in_world(3, [&](int rank) {
       if (rank != absentee) {
-        const std::string error = error_of([] { monitored_barrier(std::chrono::milliseconds(100)); });
+        const std::string error = error_of([] { monitored_barrier(std::chrono::seconds(1)); });
         EXPECT_TRUE(test::contains(error, "Rank " + std::to_string(absentee) + " failed to pass")) << error;
       }
       missed.arrive_and_wait();
