@@ -253,6 +253,7 @@ class Store(Secret):
 SNIFF = """
 import socket, sys
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+s.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE: nothing is dropped while this process does not run
 s.bind(("eth0", 0))
 with open("capture", "wb", buffering=0) as file:
     open("sniffs", "w").close()
@@ -279,11 +280,19 @@ class Tls(Secret):
         wait_until(lambda: os.path.exists(self.path("sniffs")), "it sniffs")
         agents, _ = self.start_nodes(ALL_REDUCE, "1000")
         self.assertEqual([agent.wait(timeout=PATIENCE) for agent in agents], [0, 0], self.agent_said(0) + self.agent_said(1))
+        # What passes last is the end of the capture.
+        end = b"the end of the capture"
+        send = f"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto({end!r}, ('{self.hosts.addresses[0]}', 9))"
+        self.assertEqual(self.on(1, sys.executable, "-c", send).returncode, 0)
+
+        def capture():
+            with open(self.path("capture"), "rb") as file:
+                return file.read()
+        wait_until(lambda: end in capture(), "all was captured")
         sniffer.kill()
         sniffer.wait()
         os.remove(self.path("sniffs"))
-        with open(self.path("capture"), "rb") as file:
-            return file.read()
+        return capture()
 
     @unittest.skipUnless(os.path.exists(ALL_REDUCE), "there is no gloo")
     def test_nothing_of_agents_and_store_is_sent_in_the_clear(self):
