@@ -37,6 +37,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/machine/program_file_test.cpp
     launcher/machine/program_output_test.cpp
     launcher/machine/sanitize_startup_test.cpp
+    launcher/node/containment_test.cpp
     launcher/node/final_report_test.cpp
     launcher/node/node_agent_test.cpp
     launcher/node/node_output_test.cpp

@@ -61,7 +61,6 @@ COVERED_BY = {
     "launcher/commands/store_command": "process/store_test.py",
     "launcher/commands/top_command": "process/commands_test.py",
     "launcher/console/terminal_suspend": "process/terminal_test.py",
-    "launcher/node/containment": "process/cleanliness_test.py",
     "launcher/main": "process/launch_test.py",
     "launcher/remote/remote_run": "process/hosts_test.py",
     "launcher/startup/static_names": "process/names_test.py",

@@ -28,6 +28,11 @@ TEST_P(CompletionScript, NamesEveryFlagAndCommand) {
   for (const Command& command : commands()) EXPECT_TRUE(has(command.name)) << command.name;
 }
 
+TEST_P(CompletionScript, ProposesTheWordsOfAValue) {
+  EXPECT_TRUE(has("none core numa gpu")) << script_;
+  EXPECT_FALSE(has("N auto")) << "a placeholder is no word to propose";
+}
+
 TEST_P(CompletionScript, NoPlaceholderIsLeft) {
   for (const char* part :
        {"@commands@", "@job_commands@", "@options@", "@jobs@", "@flags@", "@with_value@", "@cases@",

@@ -97,6 +97,8 @@ TEST_F(FinalReportTest, ThereMayBeNoErrorText) {
   EXPECT_FALSE(error_text_of_cause(report_)) << "the worker wrote none";
   write_error_file("no JSON");
   EXPECT_FALSE(error_text_of_cause(report_));
+  write_error_file(R"({"message": {"message": ")" + std::string(agent::longest_error_file, 'x') + "\"}}");
+  EXPECT_FALSE(error_text_of_cause(report_)) << "it is too long";
   write_error_file(own_error_file);
   report_.outcome.cause.round = 1;
   EXPECT_FALSE(error_text_of_cause(report_)) << "it is of another round";

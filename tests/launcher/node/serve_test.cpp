@@ -16,7 +16,7 @@ namespace {
 using Serves = JobPlan::Serves;
 
 // An address of no machine (RFC 5737).
-const std::string foreign = "192.0.2.1";
+const std::string foreign = "203.0.113.1";
 
 class ServeTest : public testing::Test {
  protected:

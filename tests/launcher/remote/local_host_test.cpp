@@ -16,7 +16,7 @@ TEST(LocalHosts, AreKnownByNameAndAddress) {
   EXPECT_TRUE(is_here(host_name()));
   EXPECT_TRUE(is_here("127.0.0.1"));
   EXPECT_TRUE(is_here("127.3.2.1")) << "all of this network is this machine";
-  EXPECT_FALSE(is_here("192.0.2.1")) << "an address of no machine";
+  EXPECT_FALSE(is_here("203.0.113.1")) << "an address of no machine";
 }
 
 TEST(LocalHosts, AnotherUserIsNotHere) {
@@ -25,6 +25,12 @@ TEST(LocalHosts, AnotherUserIsNotHere) {
   EXPECT_TRUE(is_here(std::string(own->pw_name) + "@localhost"));
   EXPECT_TRUE(is_here(std::string(own->pw_name) + "@127.0.0.1"));
   EXPECT_FALSE(is_here("no-such-user@localhost"));
+}
+
+TEST(LocalHosts, EachHasItsAnswer) {
+  EXPECT_EQ(are_local_hosts({{"203.0.113.1", 0}, {"127.0.0.1", 0}, {"203.0.113.2", 0}, {"localhost", 0}}),
+            (std::vector{false, true, false, true}));
+  EXPECT_TRUE(are_local_hosts({}).empty());
 }
 
 TEST(LocalAddressTowards, IsThatOfTheRoute) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -92,6 +93,18 @@ TEST_F(RemoteRunnerTest, LinesOfAnAgentThatIsUpAreForwardedAndItsCodeIsTheJobs) 
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_EQ(out(), "out\n") << "what comes before is of the login, not of the job";
   EXPECT_EQ(err(), "err\n");
+}
+
+// Node 0 ends when the other's line has arrived.
+TEST_F(RemoteRunnerTest, EveryHostIsStartedAndNodeZeroDecides) {
+  const std::string may_end = folder_.path() + "/may_end";
+  add_host(is_up + "echo zero; until [ -e " + may_end + " ]; do sleep 0.01; done; " + ends_with(0));
+  add_host(is_up + "echo one; " + ends_with(0));
+  const RemoteOutcome outcome = run([&](RemoteRunner&) {
+    if (out().find("one\n") != std::string::npos) std::ofstream(may_end) << "now";
+  });
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(out().find("zero\n"), std::string::npos) << out();
 }
 
 TEST_F(RemoteRunnerTest, TheSecretGoesAheadOfTheScript) {
