@@ -10,7 +10,7 @@
 
 namespace dlaunch::internal {
 
-QuickClock::Anchor QuickClock::anchor_;
+QuickClock::Anchor QuickClock::anchor;
 
 #if defined(__x86_64__)
 
@@ -52,13 +52,13 @@ std::int64_t converted(std::uint64_t ticks, std::uint64_t ns_per_tick) {
 }  // namespace
 
 Deadline QuickClock::now() {
-  const std::uint64_t before = anchor_.seqlock.load(std::memory_order_acquire);
-  const std::uint64_t anchored = anchor_.ticks.load(std::memory_order_acquire);
-  const std::int64_t ns = anchor_.ns.load(std::memory_order_acquire);
-  const std::uint64_t rate = anchor_.ns_per_tick.load(std::memory_order_acquire);
-  const std::uint64_t valid = anchor_.valid_ticks.load(std::memory_order_acquire);
+  const std::uint64_t before = anchor.seqlock.load(std::memory_order_acquire);
+  const std::uint64_t anchored = anchor.ticks.load(std::memory_order_acquire);
+  const std::int64_t ns = anchor.ns.load(std::memory_order_acquire);
+  const std::uint64_t rate = anchor.ns_per_tick.load(std::memory_order_acquire);
+  const std::uint64_t valid = anchor.valid_ticks.load(std::memory_order_acquire);
   const std::uint64_t ticks = __rdtsc() - anchored;
-  if (before % 2 == 0 && before == anchor_.seqlock.load(std::memory_order_relaxed) && ticks < valid) {
+  if (before % 2 == 0 && before == anchor.seqlock.load(std::memory_order_relaxed) && ticks < valid) {
     return at(ns + converted(ticks, rate));
   }
   return read_slowly();
@@ -71,14 +71,14 @@ Deadline QuickClock::read_slowly() {
   const std::int64_t ns = steady();
   // If this thread lost its processor between the two looks, they do not belong together.
   const bool is_pair = __rdtsc() - ticks < longest_pair;
-  std::uint64_t seqlock = anchor_.seqlock.load(std::memory_order_relaxed);
+  std::uint64_t seqlock = anchor.seqlock.load(std::memory_order_relaxed);
   if (!usable || !is_pair || seqlock % 2 != 0 ||
-      !anchor_.seqlock.compare_exchange_strong(seqlock, seqlock + 1, std::memory_order_acquire)) {
+      !anchor.seqlock.compare_exchange_strong(seqlock, seqlock + 1, std::memory_order_acquire)) {
     return at(ns);
   }
-  const std::uint64_t elapsed_ticks = ticks - anchor_.ticks.load(std::memory_order_relaxed);
-  const std::int64_t elapsed = ns - anchor_.ns.load(std::memory_order_relaxed);
-  const std::uint64_t rate = anchor_.ns_per_tick.load(std::memory_order_relaxed);
+  const std::uint64_t elapsed_ticks = ticks - anchor.ticks.load(std::memory_order_relaxed);
+  const std::int64_t elapsed = ns - anchor.ns.load(std::memory_order_relaxed);
+  const std::uint64_t rate = anchor.ns_per_tick.load(std::memory_order_relaxed);
   bool renewed = seqlock == 0;
   std::uint64_t new_rate = 0;
   if (!renewed && elapsed >= shortest_measurement && elapsed_ticks > 0) {
@@ -92,14 +92,14 @@ Deadline QuickClock::read_slowly() {
     renewed = true;
   }
   if (renewed) {
-    anchor_.ticks.store(ticks, std::memory_order_release);
-    anchor_.ns.store(ns, std::memory_order_release);
-    anchor_.ns_per_tick.store(new_rate, std::memory_order_release);
+    anchor.ticks.store(ticks, std::memory_order_release);
+    anchor.ns.store(ns, std::memory_order_release);
+    anchor.ns_per_tick.store(new_rate, std::memory_order_release);
     const std::uint64_t valid =
         new_rate == 0 ? 0 : (static_cast<std::uint64_t>(anchor_life) << shift) / new_rate;
-    anchor_.valid_ticks.store(valid, std::memory_order_release);
+    anchor.valid_ticks.store(valid, std::memory_order_release);
   }
-  anchor_.seqlock.store(seqlock + 2, std::memory_order_release);
+  anchor.seqlock.store(seqlock + 2, std::memory_order_release);
   return at(ns);
 }
 

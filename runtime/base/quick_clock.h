@@ -29,7 +29,7 @@ class QuickClock {
   };
 
   static Deadline read_slowly();
-  static Anchor anchor_;
+  static Anchor anchor;
 };
 
 }  // namespace dlaunch::internal

@@ -94,10 +94,9 @@ void GroupMemory::begin(const shared::Fingerprint& fingerprint, Deadline deadlin
 
 void GroupMemory::take_control_memory() {
   constexpr std::uintptr_t in_page = shared::page_size - 1;
-  const auto address = reinterpret_cast<std::uintptr_t>(own_);
-  const std::size_t size = (address & in_page) + sizeof(shared::Control);
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(own_) & in_page;
   std::size_t none = 0;
-  with_memory(reinterpret_cast<std::byte*>(address & ~in_page), size, none);
+  with_memory(reinterpret_cast<std::byte*>(own_) - before, before + sizeof(shared::Control), none);
   const ProcessMemory self = ProcessMemory::own(token_);
   own().origin.process = self.process;
   own().origin.token_address = self.token_address;

@@ -51,8 +51,9 @@ std::optional<std::string> why_memory_does_not_fit(std::uint64_t bytes, const Me
     const auto limit = number_in(folder + limit_name);
     const auto usage = number_in(folder + usage_name);
     if (limit && usage && (*usage > *limit || *limit - *usage < bytes)) {
-      return limit_name + " of cgroup " + path + " is " + mebibytes(*limit) + ", of which " +
-             mebibytes(*usage) + " are in use";
+      return (limit_name + " of cgroup ")
+          .append(path)
+          .append(" is " + mebibytes(*limit) + ", of which " + mebibytes(*usage) + " are in use");
     }
     if (path == "/") return std::nullopt;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -69,8 +70,8 @@ void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
   };
   std::unique_ptr<GroupMemory> memory;
   if (segment_ && memory_offer_.maker >= 0 && std::ranges::all_of(offers, is_the_same)) {
-    std::vector<int> all;
-    for (int rank = 0; rank < size_; ++rank) all.push_back(rank);
+    std::vector<int> all(static_cast<std::size_t>(size_));
+    std::iota(all.begin(), all.end(), 0);
     memory = std::make_unique<GroupMemory>(std::exchange(segment_, nullptr), std::move(all),
                                            static_cast<std::size_t>(rank_),
                                            [this](int rank) { check_peer(rank); });

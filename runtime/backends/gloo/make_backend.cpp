@@ -22,6 +22,7 @@ using Offer = TcpTransport::MemoryOffer;
 std::vector<Offer> exchange_offers(Backend& backend, const Offer& own, const BackendContext& context) {
   std::vector<Offer> offers(static_cast<std::size_t>(context.size));
   std::vector<Tensor> places;
+  places.reserve(offers.size());
   for (Offer& offer : offers) {
     places.push_back(Tensor::of(std::span(reinterpret_cast<std::uint8_t*>(&offer), sizeof offer)));
   }
