@@ -250,7 +250,8 @@ Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduct
                                           .dtype = tensor.dtype(),
                                           .op = reduction.op,
                                           .count = tensor.numel()};
-  if (operation.async && impl_->shared_memory() == nullptr && !is_integer_avg(tensor.dtype(), reduction) &&
+  if (operation.async && impl_->transport().shared_memory() == nullptr &&
+      !is_integer_avg(tensor.dtype(), reduction) &&
       ShortAllReduce::suits(impl_->transport().size(), tensor.nbytes())) {
     return impl_->start_short_all_reduce(fingerprint, operation, tensor, reduction);
   }

@@ -1,7 +1,11 @@
 #include "runtime/base/quick_clock.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -19,7 +23,11 @@ namespace {
 constexpr int shift = 32;
 // A rate is measured over this time at least, and an anchor is used for this time.
 constexpr std::int64_t shortest_measurement = 20'000'000;  // ns
+constexpr std::int64_t longest_first = 1'000'000'000;      // ns
 constexpr std::int64_t anchor_life = 100'000'000;          // ns
+// Nanoseconds a tick, times 2^32: counters of 10 GHz and of 200 MHz.
+constexpr std::uint64_t lowest_rate = (std::uint64_t{1} << shift) / 10;
+constexpr std::uint64_t highest_rate = (std::uint64_t{1} << shift) * 5;
 // A look at both clocks takes less: some microseconds. In ticks of at most some GHz.
 constexpr std::uint64_t longest_pair = 10'000;
 // More than a look at the clock can be late.
@@ -31,6 +39,18 @@ std::int64_t steady() {
 
 Deadline at(std::int64_t ns) {
   return Deadline(std::chrono::duration_cast<Deadline::duration>(std::chrono::nanoseconds(ns)));
+}
+
+// The kernel takes it off the list when the processors' counters differ.
+bool is_trusted_by_the_kernel() {
+  char text[256] = {};
+  const int fd =
+      open("/sys/devices/system/clocksource/clocksource0/available_clocksource", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  return got > 0 &&
+         std::string_view(text, static_cast<std::size_t>(got)).find("tsc") != std::string_view::npos;
 }
 
 // The counter's rate does not change with the processor's.
@@ -66,7 +86,7 @@ Deadline QuickClock::now() {
 
 // Renews the anchor, if no other thread does.
 Deadline QuickClock::read_slowly() {
-  static const bool usable = has_constant_rate();
+  static const bool usable = has_constant_rate() && is_trusted_by_the_kernel();
   const std::uint64_t ticks = __rdtsc();
   const std::int64_t ns = steady();
   // If this thread lost its processor between the two looks, they do not belong together.
@@ -89,6 +109,9 @@ Deadline QuickClock::read_slowly() {
     const std::int64_t error = converted(elapsed_ticks, rate) - elapsed;
     const std::int64_t most = largest_error + elapsed / 10'000;
     if (rate != 0 && (error > most || -error > most)) new_rate = 0;
+    // The first rate cannot be compared: it must be measured without a suspend in between, and be possible.
+    if (rate == 0 && (elapsed > longest_first || new_rate < lowest_rate || new_rate > highest_rate))
+      new_rate = 0;
     renewed = true;
   }
   if (renewed) {

@@ -29,10 +29,10 @@ constexpr int first_looks = 100;
 // How long a rank with a processor of its own looks before it sleeps: longer than a sleep and a wake take.
 constexpr auto spin_limit = std::chrono::microseconds(50);
 constexpr int looks_per_clock = 32;
-// A rank looks so often between the announcement that it sleeps and its sleep: by then a store that another
+// A rank looks so long between the announcement that it sleeps and its sleep: by then a store that another
 // processor executed before it read the announcement is visible. So the waking side needs no fence, which
 // would cost each message as much as the message.
-constexpr int looks_before_sleep = 40;
+constexpr auto looks_before_sleep = std::chrono::microseconds(2);
 std::atomic<std::size_t> staging_of_all_groups = 0;  // bytes of this process that have memory
 
 // If the wake is missed all the same.
@@ -74,6 +74,7 @@ GroupMemory::GroupMemory(std::shared_ptr<Segment> segment, std::vector<int> memb
       self_(self),
       check_(std::move(check)),
       own_(&segment_->control(self)),
+      staging_of_all_groups_(staging_of_all_groups),
       has_core_(members_.size() <= usable_processors()),
       token_(random_u64() | 1U) {}
 
@@ -83,6 +84,9 @@ GroupMemory::~GroupMemory() { forget_staging(); }
 // --------------------------------------------------------------------------------------------------
 
 void GroupMemory::begin(const shared::Fingerprint& fingerprint, Deadline deadline) {
+  const std::uint32_t interrupts = interrupts_.load(std::memory_order_acquire);
+  if (interrupts != entered_with_) check_(no_rank);
+  entered_with_ = interrupts;
   deadline_ = deadline;
   ++number_;
   received_ = 0;
@@ -195,6 +199,7 @@ ProcessMemory GroupMemory::memory_of(std::size_t peer) const {
 
 void GroupMemory::read_directly(std::size_t peer, std::uint64_t address, std::byte* to, std::size_t size) {
   const bool is_read = internal::read_directly(memory_of(peer), address, to, size);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   // If it had given up while this rank read, it would have withdrawn its memory before it changed it.
   if (!is_read || segment_->control(peer).origin.withdrawn.load(std::memory_order_seq_cst) != 0)
     throw_unreadable(peer);
@@ -216,12 +221,13 @@ std::byte* GroupMemory::own_staging(std::uint64_t round, std::size_t size) {
   std::size_t& having = staging_with_memory_[round % 2];
   const std::size_t before = having;
   std::byte* const area = with_memory(staging(self_, round), size, having);
-  if (having != before) staging_of_all_groups += having - before;
+  if (having != before) staging_of_all_groups_ += having - before;
   return area;
 }
 
 void GroupMemory::end_staging() {
-  if (staging_in_use() <= most_staging || staging_with_memory_[0] + staging_with_memory_[1] == 0) return;
+  if (staging_of_all_groups_ <= most_staging || staging_with_memory_[0] + staging_with_memory_[1] == 0)
+    return;
   for (std::size_t step = 1; step < size(); ++step) {
     const std::size_t peer = (self_ + step) % size();
     await_counter(peer, segment_->control(peer).drained, shared::last_round);
@@ -231,7 +237,7 @@ void GroupMemory::end_staging() {
 }
 
 void GroupMemory::forget_staging() {
-  for (std::size_t& having : staging_with_memory_) staging_of_all_groups -= std::exchange(having, 0);
+  for (std::size_t& having : staging_with_memory_) staging_of_all_groups_ -= std::exchange(having, 0);
 }
 
 std::size_t GroupMemory::staging_in_use() { return staging_of_all_groups; }
@@ -304,7 +310,12 @@ bool GroupMemory::look(const Awaited& awaited) {
   checked_ = interrupts;
   // A rank may leave after it has written what this one waits for.
   if (awaited.is_here()) return true;
-  check_(member(awaited.peer));
+  try {
+    check_(member(awaited.peer));
+  } catch (...) {
+    if (awaited.is_here()) return true;  // it came between the two looks
+    throw;
+  }
   return awaited.is_here();
 }
 
@@ -317,11 +328,12 @@ void GroupMemory::sleep(const Awaited& awaited) {
   bell.awaited.store(static_cast<std::uint32_t>(awaited.peer + 1), std::memory_order_seq_cst);
   const Announced announced{bell.awaited};
   const std::uint32_t rings = bell.rings.load(std::memory_order_seq_cst);
-  for (int i = 0; i < looks_before_sleep; ++i) {
+  Deadline now = std::chrono::steady_clock::now();
+  for (const Deadline until = now + looks_before_sleep; now < until; now = std::chrono::steady_clock::now()) {
     if (look(awaited)) return;
     pause();
   }
-  futex_wait(bell.rings, rings, std::min(deadline_, std::chrono::steady_clock::now() + sleep_limit));
+  futex_wait(bell.rings, rings, std::min(deadline_, now + sleep_limit));
 }
 
 }  // namespace dlaunch::internal

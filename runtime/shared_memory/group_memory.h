@@ -22,12 +22,13 @@ namespace dlaunch::internal {
 // Used by one thread at a time, except for interrupt().
 class GroupMemory {
  public:
-  // Called by the waiting thread after interrupt().
+  // Called by the calling thread after interrupt().
   using Check = std::function<void(int peer)>;
+  static constexpr int no_rank = -1;
 
   // The ranks that share the memory are numbered without gaps: `members` are their ranks in the group,
   // ascending, and `self` is this rank's index among them. `check` throws if the group has ended, or if that
-  // rank has left; it is given a rank of the group.
+  // rank has left; it is given a rank of the group, or no_rank.
   GroupMemory(std::shared_ptr<Segment> segment, std::vector<int> members, std::size_t self, Check check);
   GroupMemory(const GroupMemory&) = delete;
   GroupMemory& operator=(const GroupMemory&) = delete;
@@ -40,6 +41,7 @@ class GroupMemory {
   // --- A call
 
   // Enters the next call: afterwards its cell may be written. The waits of this call end at the deadline.
+  // Throws if the group has ended: this rank's calls would no longer be those of the others.
   void begin(const shared::Fingerprint& fingerprint, Deadline deadline);
   [[nodiscard]] std::uint64_t number() const { return number_; }
   // This rank's place for `size` bytes of short data, aligned for every dtype. REQUIRES: size <= eager_size.
@@ -66,7 +68,10 @@ class GroupMemory {
   // ended or has given up.
   void read_directly(std::size_t peer, std::uint64_t address, std::byte* to, std::size_t size);
   // This rank gives up a call in which others read its memory. No call may follow.
-  void withdraw() { own().origin.withdrawn.store(1, std::memory_order_seq_cst); }
+  void withdraw() {
+    own().origin.withdrawn.store(1, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
 
   [[nodiscard]] std::byte* staging(std::size_t rank, std::uint64_t round) const {
     return segment_->staging(rank, round % 2);
@@ -131,6 +136,8 @@ class GroupMemory {
   const Check check_;
   OnMismatch on_mismatch_ = nullptr;
   shared::Control* const own_;
+  // Of the library that made this object: the program's and a module's code both count there.
+  std::atomic<std::size_t>& staging_of_all_groups_;
   const bool has_core_;  // each rank can have a processor of its own
 
   const std::uint64_t token_;  // see ProcessMemory
@@ -143,7 +150,8 @@ class GroupMemory {
   Deadline deadline_;
   std::size_t eager_with_memory_[shared::window] = {};  // bytes of each area of this rank
   std::size_t staging_with_memory_[2] = {};
-  std::uint32_t checked_ = 0;  // interrupts
+  std::uint32_t checked_ = 0;       // interrupts
+  std::uint32_t entered_with_ = 0;  // interrupts
   std::atomic<std::uint32_t> interrupts_ = 0;
 };
 

@@ -27,8 +27,9 @@
 //
 // Stamps and counters are compared with the value that the reader expects, fingerprints with its own. A value
 // that no rank can have written ends the group with an error. The only values that are used otherwise are the
-// offsets of an all_to_all's blocks in an eager area, which are checked against the area. So a peer that
-// scribbles over the memory can spoil data, but nothing else.
+// offsets of an all_to_all's blocks in an eager area, which are checked against the area, and whose memory is
+// read at which address, which the kernel checks. So a peer that scribbles over the memory can spoil data,
+// but nothing else.
 #pragma once
 
 #include <atomic>
@@ -122,7 +123,7 @@ constexpr std::size_t segment_size(std::size_t ranks) {
 }
 
 // A counter's value: round `rounds` of call `number` is over, 0: none yet.
-inline constexpr int round_bits = 26;
+inline constexpr int round_bits = 22;
 inline constexpr std::uint64_t last_round = (std::uint64_t{1} << round_bits) - 1;
 constexpr std::uint64_t counter_value(std::uint64_t number, std::uint64_t rounds) {
   return number << round_bits | rounds;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -31,6 +32,18 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return error == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
+// The number behind the name in a text of lines "name number"; 0: none.
+std::uint64_t number_of(std::string_view text, std::string_view name) {
+  std::uint64_t value = 0;
+  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
+    const std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
+    if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ' ')
+      std::from_chars(line.data() + name.size() + 1, line.data() + line.size(), value);
+    if (text.find('\n', begin) == std::string_view::npos) break;
+  }
+  return value;
+}
+
 std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; }
 
 }  // namespace
@@ -49,7 +62,13 @@ std::optional<std::string> why_memory_does_not_fit(std::uint64_t bytes, const Me
   for (;; path = parent_cgroup(path)) {
     const std::string folder = root + (path == "/" ? "" : path) + "/";
     const auto limit = number_in(folder + limit_name);
-    const auto usage = number_in(folder + usage_name);
+    auto usage = number_in(folder + usage_name);
+    if (usage) {  // without the page cache, which the kernel gives up first
+      const std::string stat = text_of(folder + "memory.stat");
+      const std::string prefix = is_first ? "total_" : "";
+      *usage -= std::min(*usage,
+                         number_of(stat, prefix + "inactive_file") + number_of(stat, prefix + "active_file"));
+    }
     if (limit && usage && (*usage > *limit || *limit - *usage < bytes)) {
       return (limit_name + " of cgroup ")
           .append(path)

@@ -33,6 +33,7 @@ std::string TcpTransport::why_no_memory_is_wanted() {
 
 // On the endpoint's thread, or on the program's with the endpoint's mutex held.
 int TcpTransport::memory_file() {
+  if (memory_is_settled_) return -1;
   if (!memory_file_ && why_no_memory_.empty())
     memory_file_.emplace(
         [this] { return Segment::make_file(static_cast<std::size_t>(size_), why_no_memory_); });
@@ -41,9 +42,13 @@ int TcpTransport::memory_file() {
 
 TcpTransport::MemoryOffer TcpTransport::find_memory(const BackendContext& context) {
   const std::vector<Contact> lower_ranks = std::exchange(lower_ranks_, {});
-  const int maker = why_no_memory_.empty() ? map_memory(lower_ranks, context) : -1;
+  const auto is_wanted = [this] {
+    const EndpointLock lock(endpoint_->mutex());
+    return why_no_memory_.empty();
+  };
   MemoryOffer& offer = memory_offer_;
-  offer.maker = maker;
+  offer.maker = is_wanted() ? map_memory(lower_ranks, context) : -1;
+  const EndpointLock lock(endpoint_->mutex());
   if (segment_) offer.identity = segment_->identity();
   std::memcpy(offer.why, why_no_memory_.data(), std::min(why_no_memory_.size(), sizeof offer.why - 1));
   return offer;
@@ -57,7 +62,9 @@ int TcpTransport::map_memory(std::span<const Contact> lower_ranks, const Backend
   };
   for (std::size_t rank = 0; rank < lower_ranks.size(); ++rank) {
     const Descriptor file = endpoint_->memory_from(lower_ranks[rank], context.deadline, context.check);
-    if (file.is_open()) return map(file.get(), static_cast<int>(rank));
+    if (!file.is_open()) continue;
+    const EndpointLock lock(endpoint_->mutex());
+    return map(file.get(), static_cast<int>(rank));
   }
   const EndpointLock lock(endpoint_->mutex());
   const int fd = memory_file();
@@ -81,13 +88,14 @@ void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
   shared_memory_ = std::move(memory);
   segment_.reset();
   memory_file_.reset();
+  memory_is_settled_ = true;
 }
 
-// Throws if the group has ended, or that rank has left.
+// Throws if the group has ended, or that rank, if it is one, has left.
 void TcpTransport::check_peer(int rank) {
   const EndpointLock lock(endpoint_->mutex());
   throw_if_ended();
-  if (peer_of(rank).left) throw_left(rank);
+  if (rank != GroupMemory::no_rank && peer_of(rank).left) throw_left(rank);
 }
 
 }  // namespace dlaunch::internal

@@ -158,9 +158,10 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   bool progress_queried_ = false;
   Wakeup changed_;  // a goodbye or an answer has come
 
-  std::optional<Descriptor> memory_file_;  // protected by the endpoint's mutex
-  std::vector<Contact> lower_ranks_;       // until the memory is found
+  std::optional<Descriptor> memory_file_;  // this and the next two: protected by the endpoint's mutex
+  bool memory_is_settled_ = false;         // all ranks know what all have found
   std::string why_no_memory_;
+  std::vector<Contact> lower_ranks_;  // until the memory is found
   MemoryOffer memory_offer_;
   std::shared_ptr<Segment> segment_;
   std::unique_ptr<GroupMemory> shared_memory_;

@@ -58,7 +58,8 @@ class Operations {
         dlaunch::reduce_scatter_tensor(Tensor::of(own), Tensor::of(all));
         return check(own, value_of(0) + value_of(1) + value_of(2));
       case 5:
-        dlaunch::all_to_all_single(Tensor::of(all_), all_tensor(all));
+        all_.assign(all.size(), -1);
+        dlaunch::all_to_all_single(Tensor::of(all_), Tensor::of(all));
         return check_blocks(all_);
       case 6:
         dlaunch::barrier();
@@ -72,10 +73,6 @@ class Operations {
 
  private:
   [[nodiscard]] float value_of(int rank) const { return static_cast<float>(number_ % 1000 * 4 + rank); }
-  Tensor all_tensor(const std::vector<float>& all) {
-    all_.assign(all.size(), -1);
-    return Tensor::of(all);
-  }
   [[nodiscard]] std::string check(std::span<const float> values, float wanted) const {
     for (const float value : values) {
       if (value != wanted) return "wrong result of operation " + std::to_string(number_);

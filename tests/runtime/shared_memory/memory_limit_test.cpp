@@ -38,6 +38,16 @@ TEST_F(MemoryLimit, WhatFitsExactlyIsAllowed) {
             "memory.max of cgroup /job/worker is 64 MiB, of which 60 MiB are in use");
 }
 
+TEST_F(MemoryLimit, ThePageCacheDoesNotCount) {
+  write("cgroup/job/worker/memory.max", "67108864\n");
+  write("cgroup/job/worker/memory.current", "67108864\n");
+  EXPECT_NE(why_memory_does_not_fit(mebibyte, places_), std::nullopt);
+  write("cgroup/job/worker/memory.stat",
+        "anon 1000\ninactive_file 1048576\nactive_file_x 7\nactive_file 1048576\n");
+  EXPECT_EQ(why_memory_does_not_fit(2 * mebibyte, places_), std::nullopt);
+  EXPECT_NE(why_memory_does_not_fit(2 * mebibyte + 1, places_), std::nullopt);
+}
+
 TEST_F(MemoryLimit, ALimitOfAParentCounts) {
   write("cgroup/job/worker/memory.max", "max\n");
   write("cgroup/job/worker/memory.current", "62914560\n");
