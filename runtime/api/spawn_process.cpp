@@ -23,19 +23,19 @@ namespace {
 std::string why() { return std::strerror(errno); }
 
 struct ReportPipe {
-  Descriptor read_end;
-  Descriptor write_end;
+  OwnedDescriptor read_end;
+  OwnedDescriptor write_end;
 };
 
 ReportPipe report_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw DistError("spawn: no pipe: " + why());
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
+  return {OwnedDescriptor(ends[0]), OwnedDescriptor(ends[1])};
 }
 
 // For a process that has begun to run.
 void watch(SpawnedProcess& process) {
-  process.handle = Descriptor(process_handle(process.pid));
+  process.handle = OwnedDescriptor(process_handle(process.pid));
   if (process.handle.get() >= 0) return;
   const std::string reason = why();
   kill(process.pid, SIGKILL);
@@ -110,7 +110,7 @@ SpawnedProcess fork_rank(const SpawnOrder& order, const std::function<void(int r
 SpawnedProcess exec_rank(const SpawnOrder& order, const std::string& function,
                          const std::vector<std::string>& arguments) {
   ReportPipe report = report_pipe();
-  const Descriptor message(spawn_message({order, function, arguments}));
+  const OwnedDescriptor message(spawn_message({order, function, arguments}));
   std::vector<std::string> words = own_command_line();
   std::vector<std::string> variables = own_environment();
   variables.push_back(std::string(spawn_variable) + "=" + std::to_string(message.get()) + "," +

@@ -15,14 +15,14 @@
 
 namespace dlaunch::internal {
 
-class Descriptor {
+class OwnedDescriptor {
  public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() {
+  explicit OwnedDescriptor(int fd = -1) : fd_(fd) {}
+  ~OwnedDescriptor() {
     if (fd_ >= 0) close(fd_);
   }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  OwnedDescriptor(OwnedDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
     return *this;
   }
@@ -51,8 +51,8 @@ class RendezvousFolder {
 struct SpawnedProcess {
   int rank = -1;
   pid_t pid = -1;
-  Descriptor handle;  // as process_handle() makes it
-  Descriptor report;  // the error it threw
+  OwnedDescriptor handle;  // as process_handle() makes it
+  OwnedDescriptor report;  // the error it threw
   bool by_exec = false;
   bool ended = false;
 };

@@ -34,7 +34,7 @@ SpawnedProcess started(const std::string& report, const std::function<void()>& e
     _exit(99);
   }
   close(ends[1]);
-  process.report = Descriptor(ends[0]);
+  process.report = OwnedDescriptor(ends[0]);
   return process;
 }
 
@@ -113,7 +113,7 @@ TEST(ProcessHandle, IsReadableWhenTheProcessHasEnded) {
   if (pid == 0) {
     for (;;) pause();
   }
-  const Descriptor handle(process_handle(pid));
+  const OwnedDescriptor handle(process_handle(pid));
   ASSERT_GE(handle.get(), 0);
   pollfd ended{handle.get(), POLLIN, 0};
   EXPECT_EQ(poll(&ended, 1, 0), 0);
@@ -141,10 +141,10 @@ TEST(OwnedDescriptor, IsClosedOnceByItsLastOwner) {
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const auto is_open = [](int fd) { return fcntl(fd, F_GETFD) >= 0; };
   {
-    Descriptor first(ends[0]);
-    Descriptor second(std::move(first));
+    OwnedDescriptor first(ends[0]);
+    OwnedDescriptor second(std::move(first));
     EXPECT_EQ(second.get(), ends[0]);
-    Descriptor third(ends[1]);
+    OwnedDescriptor third(ends[1]);
     third = std::move(second);
     EXPECT_EQ(third.get(), ends[0]);
     EXPECT_TRUE(is_open(ends[0]));
