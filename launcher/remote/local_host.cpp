@@ -47,6 +47,7 @@ std::string own_user() {
 }
 
 std::vector<bool> resolve_and_compare(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
   // The resolver may write into a request after its deadline, so unanswered ones are never freed.
   auto& look_ups = *new std::list<LookUp>;
   std::vector<gaicb*> requests;
@@ -59,7 +60,6 @@ std::vector<bool> resolve_and_compare(const std::vector<std::string>& names) {
     requests.push_back(&one.request);
   }
   std::vector<bool> own(names.size());
-  if (names.empty()) return own;
   if (getaddrinfo_a(GAI_NOWAIT, requests.data(), static_cast<int>(requests.size()), nullptr) != 0) return own;
 
   const std::time_t deadline = std::time(nullptr) + patience_s;
