@@ -199,9 +199,8 @@ ProcessMemory GroupMemory::memory_of(std::size_t peer) const {
 
 void GroupMemory::read_directly(std::size_t peer, std::uint64_t address, std::byte* to, std::size_t size) {
   const bool is_read = internal::read_directly(memory_of(peer), address, to, size);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   // If it had given up while this rank read, it would have withdrawn its memory before it changed it.
-  if (!is_read || segment_->control(peer).origin.withdrawn.load(std::memory_order_seq_cst) != 0)
+  if (!is_read || segment_->control(peer).origin.withdrawn.fetch_add(0, std::memory_order_seq_cst) != 0)
     throw_unreadable(peer);
 }
 

@@ -68,10 +68,7 @@ class GroupMemory {
   // ended or has given up.
   void read_directly(std::size_t peer, std::uint64_t address, std::byte* to, std::size_t size);
   // This rank gives up a call in which others read its memory. No call may follow.
-  void withdraw() {
-    own().origin.withdrawn.store(1, std::memory_order_seq_cst);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  void withdraw() { own().origin.withdrawn.exchange(1, std::memory_order_seq_cst); }
 
   [[nodiscard]] std::byte* staging(std::size_t rank, std::uint64_t round) const {
     return segment_->staging(rank, round % 2);
