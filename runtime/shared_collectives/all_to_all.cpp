@@ -69,8 +69,7 @@ void SharedCall::all_to_all(std::span<const Bytes> outputs, std::span<const Cons
     if (row.is_long() || target.empty()) return;
     // The only offset that is read from shared memory.
     if (row.offset > shared::eager_size || target.size() > shared::eager_size - row.offset) {
-      throw DistNetworkError("its part of the shared memory has values that no rank writes",
-                             {.peer = memory_.member(peer)});
+      memory_.throw_damaged(peer);
     }
     copy(target.data(), {theirs + row.offset, target.size()});
   });

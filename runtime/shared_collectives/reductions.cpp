@@ -9,6 +9,7 @@
 #include "runtime/collectives/ring_schedule.h"
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
+#include "runtime/shared_collectives/rounds.h"
 #include "runtime/shared_collectives/shared_call.h"
 
 namespace dlaunch::internal {
@@ -245,15 +246,10 @@ void SharedCall::reduce_scatter_long(Bytes output, std::span<const ConstBytes> i
   const ReductionOrder& order = reduce_scatter_order(inputs);
   const ReduceKernel combine = reduce_kernel(dtype, reduction.op);
   const auto sources = std::span(workspace_.pointers(size()));
-  const auto rounds_of = [&](std::size_t bytes) { return (bytes + stride - 1) / stride; };
-  const auto part = [&]<class Byte>(std::span<Byte> bytes, std::uint64_t round) {
-    const std::size_t begin = std::min(bytes.size(), round * stride);
-    return bytes.subspan(begin, std::min(stride, bytes.size() - begin));
-  };
   Rounds rounds = no_rounds();
   for_each_peer([&](std::size_t peer) {
-    rounds.to[peer] = rounds_of(inputs[peer].size());
-    rounds.from[peer] = rounds_of(output.size());
+    rounds.to[peer] = rounds_of(inputs[peer].size(), stride);
+    rounds.from[peer] = rounds_of(output.size(), stride);
   });
   std::size_t arrived = 0;  // ranks whose values of the round are here
   relay(
@@ -262,15 +258,15 @@ void SharedCall::reduce_scatter_long(Bytes output, std::span<const ConstBytes> i
         // In the place of its own part: its values, if they are scaled.
         std::byte* const half = memory_.own_staging(round, stride * size());
         for_each_peer([&](std::size_t peer) {
-          stage(half + peer * stride, part(inputs[peer], round), dtype, reduction, size());
+          stage(half + peer * stride, part(inputs[peer], round, stride), dtype, reduction, size());
         });
       },
       [&](std::uint64_t round, std::size_t peer) {
         sources[peer] = memory_.staging(peer, round) + self() * stride;
         if (++arrived % (size() - 1) != 0) return;
-        const Bytes target = part(output, round);
+        const Bytes target = part(output, round, stride);
         std::byte* const scaled = memory_.own_staging(round, stride * size()) + self() * stride;
-        sources[self()] = prepared(part(inputs[self()], round), scaled, dtype, reduction, size());
+        sources[self()] = prepared(part(inputs[self()], round, stride), scaled, dtype, reduction, size());
         order.run(combine, element, sources, target.data(), target.size() / element);
       });
 }

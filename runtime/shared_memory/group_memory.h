@@ -59,6 +59,9 @@ class GroupMemory {
   // No rank of the group reads another's memory directly. Before the first call.
   void forbid_direct_reads() { may_read_directly_ = false; }
 
+  // The peer's areas contain what no rank writes: DistNetworkError.
+  [[noreturn]] void throw_damaged(std::size_t peer) const;
+
   // --- Long data, after meet()
 
   // Whether every rank can read the memory of all others, and that takes less time than staging: the same on
@@ -113,7 +116,6 @@ class GroupMemory {
   [[noreturn]] void throw_unreadable(std::size_t peer);
   void settle(std::uint64_t number);
   const shared::Cell& await_cell(std::size_t peer, std::uint64_t number);
-  [[noreturn]] void throw_damaged(std::size_t peer) const;
 
   // A value of the peer's that only grows, and the one that is awaited.
   struct Awaited {

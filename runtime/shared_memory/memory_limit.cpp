@@ -1,13 +1,13 @@
 #include "runtime/shared_memory/memory_limit.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <string_view>
+#include <string>
 
 #include "store/base/cgroup.h"
+#include "store/base/small_file.h"
 
 namespace dlaunch::internal {
 
@@ -15,13 +15,9 @@ namespace {
 
 // Empty: not readable.
 std::string text_of(const std::string& path) {
-  std::string text(16 * 1024, '\0');
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return "";
-  const ssize_t got = read(fd, text.data(), text.size());
-  close(fd);
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return text;
+  constexpr std::size_t most = 16 * 1024;
+  const std::optional<SmallFile> file = read_plain_file(path, most);
+  return file ? file->text : "";
 }
 
 // None: "max", or not readable.
@@ -33,14 +29,13 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
 }
 
 // The number behind the name in a text of lines "name number"; 0: none.
-std::uint64_t number_of(std::string_view text, std::string_view name) {
+std::uint64_t number_of(const std::string& text, const std::string& name) {
+  const std::string lines = "\n" + text;
+  const std::string before = "\n" + name + " ";
+  const std::size_t at = lines.find(before);
   std::uint64_t value = 0;
-  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
-    const std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
-    if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ' ')
-      std::from_chars(line.data() + name.size() + 1, line.data() + line.size(), value);
-    if (text.find('\n', begin) == std::string_view::npos) break;
-  }
+  if (at != std::string::npos)
+    std::from_chars(lines.data() + at + before.size(), lines.data() + lines.size(), value);
   return value;
 }
 

@@ -1,6 +1,5 @@
 #include "store/base/task_limits.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -11,19 +10,16 @@
 #include <string_view>
 
 #include "store/base/cgroup.h"
+#include "store/base/small_file.h"
 
 namespace dlaunch::store {
 namespace {
 
 // Empty: not readable.
 std::string text_of(const std::string& path) {
-  std::string text(16 * 1024, '\0');
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return "";
-  const ssize_t got = read(fd, text.data(), text.size());
-  close(fd);
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return text;
+  constexpr std::size_t most = 16 * 1024;
+  const std::optional<SmallFile> file = read_plain_file(path, most);
+  return file ? file->text : "";
 }
 
 std::optional<std::uint64_t> number(std::string_view text) {
