@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <latch>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -41,12 +42,17 @@ void end_with(pid_t parent) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([handle] {
+  std::latch runs(1);
+  std::thread([handle, &runs] {
+    runs.count_down();
     pollfd ended{handle, POLLIN, 0};
     while (poll(&ended, 1, -1) < 0 && errno == EINTR) {
     }
     if ((ended.revents & POLLIN) != 0) kill(getpid(), SIGKILL);
   }).detach();
+  // A thread that starts may hold a lock of the allocator. If the rank forked then, its child would wait for
+  // that lock for ever.
+  runs.wait();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
