@@ -52,6 +52,7 @@ dlaunch_test(NAME agent_test
     agent/model/json_fields_test.cpp
     agent/model/last_lines_test.cpp
     agent/model/log_options_test.cpp
+    agent/model/remedy_test.cpp
     agent/model/restart_policy_test.cpp
     agent/model/root_cause_test.cpp
     agent/model/stop_grace_test.cpp
@@ -62,6 +63,7 @@ dlaunch_test(NAME agent_test
     agent/node/agent_link_test.cpp
     agent/node/endpoint_probe_test.cpp
     agent/node/node_status_test.cpp
+    agent/observe/exit_remedy_test.cpp
     agent/observe/memory_events_test.cpp
     agent/observe/stderr_hints_test.cpp
     agent/observe/timer_requests_test.cpp
@@ -115,6 +117,7 @@ dlaunch_test(NAME agent_process_test
   LIBS dlaunch_agent LABELS unit)
 dlaunch_test(NAME agent_output_test
   SOURCES
+    agent/observe/exit_facts_test.cpp
     agent/observe/oom_watch_test.cpp
     agent/observe/postmortem_test.cpp
     agent/observe/process_condition_test.cpp

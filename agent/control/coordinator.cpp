@@ -8,6 +8,7 @@
 #include "agent/control/one_of.h"
 #include "agent/model/job_rules.h"
 #include "agent/model/last_lines.h"
+#include "agent/model/remedy.h"
 #include "agent/model/restart_policy.h"
 #include "store/base/overloaded.h"
 #include "store/base/sanitize.h"
@@ -64,7 +65,7 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
   if (!may_come_first) {
     Membership::Node* node = membership_.find(member);
     if (node == nullptr) {
-      refuse(member, "its first message is not a Join", out);
+      refuse(member, {"its first message is not a Join"}, out);
       return;
     }
     node->last_heard = now;
@@ -80,7 +81,7 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
                         [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
                         [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory,
                                         Hello, Challenge, Proof> auto&) {
-                          refuse(member, "only a coordinator may send this message", out);
+                          refuse(member, {"only a coordinator may send this message"}, out);
                         }},
              from.message);
 }
@@ -163,9 +164,9 @@ void Coordinator::end_after_join_timeout(TimePoint now, CoordinatorActions& out)
   failure.why = missing() + " did not join at " + to_string(world_.store) + " within " +
                 to_words(job_.join_timeout) + " (--join-timeout)";
   const std::string refused = admission_.refused_meanwhile();
-  failure.why += refused.empty()
-                     ? "; start dlaunch there, or see in its output there why it does not reach this address"
-                     : refused;
+  failure.why += refused;
+  failure.remedy = refused.empty() ? remedy_of_missing_nodes(world_.store, missing_ranks())
+                                   : admission_.remedy_of_refusal();
   end_the_job_by(now, failure, out);
 }
 

@@ -228,15 +228,16 @@ class Coordinator {
   bool answers_absent_nodes(TimePoint now, CoordinatorActions& out);
   void on_timer_at_the_end(TimePoint now, CoordinatorActions& out);
 
-  void refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good = true) const;
+  static void refuse(MemberId member, Refused refused, CoordinatorActions& out);
   [[nodiscard]] Failure stopped_by_signal(const Membership::Node& node) const;
   [[nodiscard]] Failure lost_node(const Membership::Node& node, std::string why) const;
-  [[nodiscard]] Failure disconnected(TimePoint now, const Membership::Node& node, const std::string& why);
+  [[nodiscard]] Failure disconnected(TimePoint now, const Membership::Node& node, const Loss& loss);
   [[nodiscard]] Event event_of(EventKind kind, const Membership::Node& node, std::string text) const;
   [[nodiscard]] std::string name_of(const Membership::Node& node) const;
   [[nodiscard]] std::string missing() const;
   [[nodiscard]] std::string not_stopped() const;
-  [[nodiscard]] std::vector<int> absent_ranks() const;
+  // The node ranks that are missing; empty: the nodes need none.
+  [[nodiscard]] std::vector<int> missing_ranks() const;
   [[nodiscard]] bool restarts_left() const { return world_.restarts_used < job_.max_restarts; }
 
   JobSpec job_;

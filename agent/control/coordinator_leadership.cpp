@@ -29,7 +29,7 @@ void Coordinator::announce_leader(TimePoint now, bool leads, CoordinatorActions&
 // A node that is a member already has no reason to ask.
 void Coordinator::on_ask(TimePoint now, MemberId member, const Ask& ask, CoordinatorActions& out) const {
   if (membership_.nodes().contains(member)) return;
-  if (ask.job_id != job_.id) return refuse(member, "this is another job", out);
+  if (ask.job_id != job_.id) return refuse(member, {"this is another job"}, out);
   out.emplace_back(ToMember{member, Welcome{leads(), follows_another_, stamp_of(now), {}}});
   out.emplace_back(DropMember{member});
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "agent/control/coordinator.h"
+#include "agent/model/remedy.h"
 #include "store/base/sanitize.h"
 #include "store/base/text.h"
 
@@ -23,7 +24,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
                           CoordinatorActions& out) {
   join.host = shortened(sanitize_for_terminal(join.host), longest_host);
   if (membership_.find(member) != nullptr) {
-    refuse(member, "it has joined already", out);
+    refuse(member, {"it has joined already"}, out);
     return;
   }
   const bool missed_the_end = state_ == State::ending && join.joined_once && join.job_id == job_.id;
@@ -42,17 +43,18 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
   const bool forming = state_ == State::gathering || state_ == State::standby;
   const Admission::Situation situation{membership_, world_.restarts, forming, state_ == State::ending,
                                        fewest()};
-  if (const std::string why = admission_.reason_to_refuse(join, situation); !why.empty()) {
+  if (Admission::Refusal refusal = admission_.reason_to_refuse(join, situation); !refusal.why.empty()) {
     const std::string peer = join.node_rank < 0 ? "a node" : "node " + std::to_string(join.node_rank);
-    out.emplace_back(LogMessage{Severity::warning, "refused " + peer + " (host " + join.host + "): " + why});
-    admission_.remember("host " + join.host, why);
-    refuse(member, why, out);
+    out.emplace_back(
+        LogMessage{Severity::warning, "refused " + peer + " (host " + join.host + "): " + refusal.why});
+    admission_.remember("host " + join.host, refusal.why, refusal.remedy);
+    refuse(member, {std::move(refusal.why), true, std::move(refusal.remedy)}, out);
     return;
   }
   if (!join.unfit.empty()) return on_unfit(now, member, join, out);
   const bool believed = leadership_.tokens().believes(now, join.fencing, member == local_member);
   if (std::string why = admission_.reason_to_wait(join, membership_, believed); !why.empty()) {
-    refuse(member, std::move(why), out, false);
+    refuse(member, {std::move(why), false}, out);
     return;
   }
   learn_fencing(member, join);
@@ -91,7 +93,7 @@ void Coordinator::on_unfit(TimePoint now, MemberId member, const Join& join, Coo
       (join.node_rank < 0 ? "host " + join.host
                           : "node " + std::to_string(join.node_rank) + " (host " + join.host + ")") +
       ": " + why;
-  refuse(member, why, out);
+  refuse(member, {why}, out);
   if (state_ == State::gathering && !formed_ && !job_.elastic()) {
     end_the_job_by(now, failure, out);
   } else {
@@ -113,8 +115,8 @@ void Coordinator::take_in(TimePoint now, const Membership::Node& node, Coordinat
   }
 }
 
-void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good) const {
-  out.emplace_back(ToMember{member, Refused{std::move(why), for_good}});
+void Coordinator::refuse(MemberId member, Refused refused, CoordinatorActions& out) {
+  out.emplace_back(ToMember{member, std::move(refused)});
   out.emplace_back(DropMember{member});
 }
 
@@ -180,7 +182,7 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
     out.emplace_back(LogMessage{Severity::warning, name_of(*node) + " disconnected: " + lost.loss.why});
     out.emplace_back(event_of(EventKind::left, *node, lost.loss.why));
   } else if (!expected) {
-    const Failure failure = disconnected(now, *node, describe(lost.loss, node->joined.host));
+    const Failure failure = disconnected(now, *node, lost.loss);
     if (may_go_on()) {
       on_node_lost(now, *node, failure, out);
     } else {
@@ -203,7 +205,8 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
 void Coordinator::on_node_lost(TimePoint now, const Membership::Node& node, const Failure& failure,
                                CoordinatorActions& out) {
   record(now, failure);
-  out.emplace_back(LogMessage{Severity::warning, describe(failure)});
+  const std::string remedy = failure.remedy.empty() ? "" : "; try: " + failure.remedy;
+  out.emplace_back(LogMessage{Severity::warning, describe(failure) + remedy});
   out.emplace_back(event_of(EventKind::lost, node, failure.why));
   const int ready = membership_.ready();
   if (ready >= job_.required_nodes()) {
@@ -233,14 +236,16 @@ Failure Coordinator::stopped_by_signal(const Membership::Node& node) const {
 }
 
 // The connection to a node has ended. If this process was suspended before, that node gave up this one.
-Failure Coordinator::disconnected(TimePoint now, const Membership::Node& node, const std::string& why) {
-  Failure failure = lost_node(node, why);
+Failure Coordinator::disconnected(TimePoint now, const Membership::Node& node, const Loss& loss) {
+  Failure failure = lost_node(node, describe(loss));
+  failure.remedy = remedy_of(loss, node.joined.host);
   const std::string own = suspension_.describe(now);
   const Membership::Node* const here = membership_.find(local_member);
   if (own.empty() || here == nullptr) return failure;
   failure.why = own + ", and " + name_of(node) + " gave it up";
   failure.node_rank = here->rank();
   failure.host = here->joined.host;
+  failure.remedy = remedy_of_pause(failure.host, job_.node_timeout);
   return failure;
 }
 

@@ -4,6 +4,7 @@
 
 #include "agent/control/coordinator.h"
 #include "agent/model/last_lines.h"
+#include "agent/model/remedy.h"
 #include "agent/model/restart_policy.h"
 #include "store/base/text.h"
 
@@ -277,7 +278,8 @@ void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& pr
   hang_detector_.take(member, progress);
   if (state_ != State::running || !hang_detector_.hangs(membership_)) return;
   const Diagnosis diagnosis = hang_detector_.diagnosis();
-  const Failure failure = hang_detector_.failure(diagnosis, world_);
+  Failure failure = hang_detector_.failure(diagnosis, world_);
+  failure.remedy = remedy_of_hang(job_, failure, hang_detector_.is_stopped(failure.rank));
   Event hung{EventKind::hung, world_.round, failure.node_rank, failure.host, failure.rank};
   hung.text = describe(failure);
   out.emplace_back(std::move(hung));

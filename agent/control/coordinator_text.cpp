@@ -123,11 +123,7 @@ std::string Coordinator::not_stopped() const {
 }
 
 std::string Coordinator::missing() const {
-  const bool by_rank = job_.required_nodes() == job_.nnodes &&
-                       std::all_of(membership_.nodes().begin(), membership_.nodes().end(),
-                                   [](const auto& n) { return n.second.joined.node_rank >= 0; });
-  if (by_rank) {
-    const std::vector<int> absent = absent_ranks();
+  if (const std::vector<int> absent = missing_ranks(); !absent.empty()) {
     return (absent.size() == 1 ? "node " : "nodes ") + describe(absent) + " of " +
            std::to_string(job_.nnodes);
   }
@@ -140,7 +136,11 @@ std::string Coordinator::missing() const {
          (here.count() == 0 ? "" : " (here: " + here.text() + ")");
 }
 
-std::vector<int> Coordinator::absent_ranks() const {
+std::vector<int> Coordinator::missing_ranks() const {
+  const bool by_rank = job_.required_nodes() == job_.nnodes &&
+                       std::all_of(membership_.nodes().begin(), membership_.nodes().end(),
+                                   [](const auto& n) { return n.second.joined.node_rank >= 0; });
+  if (!by_rank) return {};
   std::set<int> present;
   for (const auto& [member, node] : membership_.nodes()) present.insert(node.joined.node_rank);
   std::vector<int> absent;

@@ -46,6 +46,17 @@ std::string HangDetector::end_of(int rank) const {
   return "";
 }
 
+bool HangDetector::is_stopped(int rank) const {
+  return std::any_of(reports_.begin(), reports_.end(), [rank](const auto& report) {
+    const auto& groups = report.second.groups;
+    return std::any_of(groups.begin(), groups.end(), [rank](const GroupProgress& group) {
+      return std::any_of(group.here.begin(), group.here.end(), [rank](const RankProgress& one) {
+        return one.rank == rank && one.condition == Condition::stopped;
+      });
+    });
+  });
+}
+
 Failure HangDetector::failure(const Diagnosis& diagnosis, const World& world) const {
   Failure failure;
   failure.kind = FailureKind::hang;

@@ -35,6 +35,8 @@ class HangDetector {
 
   [[nodiscard]] bool hangs(const Membership& membership) const;
   [[nodiscard]] Diagnosis diagnosis() const;
+  // The rank is stopped (SIGSTOP, a debugger), by the last report of its node.
+  [[nodiscard]] bool is_stopped(int rank) const;
   // Why this is a hang, and the missing rank with its node in `world`, if it is known.
   [[nodiscard]] Failure failure(const Diagnosis& diagnosis, const World& world) const;
 

@@ -22,23 +22,35 @@ struct Loss {
   [[nodiscard]] bool other_may_go_on() const { return kind == LossKind::silent || kind == LossKind::cut; }
 };
 
-// Why an agent was lost, and what the user can do. `host`: the machine of that agent.
-inline std::string describe(const Loss& loss, const std::string& host) {
+// Why an agent was lost.
+inline std::string describe(const Loss& loss) {
   switch (loss.kind) {
     case LossKind::closed:
-      return "its dlaunch ended without notice: it was killed, or its machine restarted; see its terminal, "
-             "dmesg and journalctl there";
+      return "its dlaunch ended without notice: it was killed, or its machine restarted";
     case LossKind::silent:
-      return loss.why +
-             " (--node-timeout): its machine is off or frozen, or the network to it is cut; try "
-             "dlaunch doctor --peer=" +
-             host;
+      return loss.why + " (--node-timeout): its machine is off or frozen, or the network to it is cut";
     case LossKind::broken:
     case LossKind::cut:
     case LossKind::released:
       break;
   }
   return loss.why;
+}
+
+// What the user can try after that loss. `peer`: the agent's host or endpoint. Empty: the agents let go of
+// each other on purpose.
+inline std::string remedy_of(const Loss& loss, const std::string& peer) {
+  switch (loss.kind) {
+    case LossKind::closed:
+      return "look at the terminal of dlaunch on " + peer + ", and at dmesg and journalctl there";
+    case LossKind::silent:
+    case LossKind::broken:
+      return "dlaunch doctor --peer=" + peer;
+    case LossKind::cut:
+    case LossKind::released:
+      break;
+  }
+  return "";
 }
 
 }  // namespace dlaunch::agent

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/control/one_of.h"
+#include "agent/model/remedy.h"
 #include "store/base/overloaded.h"
 #include "store/base/sanitize.h"
 
@@ -99,10 +100,11 @@ void Member::on_refused(TimePoint now, const Refused& refused, MemberActions& ou
     on_link_down(now, {LossKind::released, refused.why}, out);
     return;
   }
-  fail_with(
+  Failure failure =
       failure_here(FailureKind::join, (search_.endpoints() == 1 ? "node 0 at " : "") +
-                                          describe_coordinator() + " refused this node: " + refused.why),
-      out);
+                                          describe_coordinator() + " refused this node: " + refused.why);
+  failure.remedy = sanitize_for_terminal(refused.remedy);
+  fail_with(std::move(failure), out);
 }
 
 void Member::on_new_world(TimePoint now, const NewWorld& announced, MemberActions& out) {
@@ -164,11 +166,13 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     out.emplace_back(Disconnect{});
     on_link_down(now, {LossKind::released, no_leader}, out);
   } else if (may_be_forgotten() && now >= waiting_.deadline() + leave_timeout) {
-    fail_with(
+    const Address& endpoint = job_.endpoint(search_.endpoint());
+    Failure failure =
         failure_here(FailureKind::join, "waited " + to_words(now - waiting_.since()) + " for node 0 at " +
-                                            to_string(job_.endpoint(search_.endpoint())) +
-                                            ", which accepted the connection but never started the job"),
-        out);
+                                            to_string(endpoint) +
+                                            ", which accepted the connection but never started the job");
+    failure.remedy = remedy_of_silent_endpoint(endpoint);
+    fail_with(std::move(failure), out);
   }
 }
 
@@ -266,12 +270,17 @@ Failure Member::failure_here(FailureKind kind, std::string why) const {
 }
 
 // A node that was suspended blames nobody: the others may have been right to go on without it.
-Failure Member::lost_coordinator(TimePoint now, std::string why) const {
-  if (std::string own = suspension_.describe(now); !own.empty())
-    return failure_here(FailureKind::node_lost, own + ", and the others gave it up");
-  Failure failure = failure_here(FailureKind::node_lost, std::move(why));
+Failure Member::lost_coordinator(TimePoint now, const Loss& loss) const {
+  if (std::string own = suspension_.describe(now); !own.empty()) {
+    Failure failure = failure_here(FailureKind::node_lost, own + ", and the others gave it up");
+    failure.remedy = remedy_of_pause(failure.host, job_.node_timeout);
+    return failure;
+  }
+  const Address& endpoint = job_.endpoint(search_.endpoint());
+  Failure failure = failure_here(FailureKind::node_lost, describe(loss));
   failure.node_rank = 0;
-  failure.host = job_.endpoint(search_.endpoint()).host;
+  failure.host = endpoint.host;
+  failure.remedy = remedy_of(loss, loss.kind == LossKind::closed ? endpoint.host : to_string(endpoint));
   return failure;
 }
 

@@ -214,7 +214,7 @@ class Member {
   void on_job_already_ended(const JobEnding& job, MemberActions& out);
   void fail_with(Failure cause, MemberActions& out);
   void end_if_over(MemberActions& out);
-  [[nodiscard]] Failure lost_coordinator(TimePoint now, std::string why) const;
+  [[nodiscard]] Failure lost_coordinator(TimePoint now, const Loss& loss) const;
   [[nodiscard]] Failure failure_here(FailureKind kind, std::string why) const;
 
   JobSpec job_;

@@ -3,13 +3,16 @@
 #include <utility>
 
 #include "agent/control/member.h"
+#include "agent/model/remedy.h"
 #include "agent/model/root_cause.h"
 
 namespace dlaunch::agent {
 
 void Member::on_keeper_lost(const KeeperLost& keeper, MemberActions& out) {
   round_active_ = false;
-  fail_with(failure_here(FailureKind::agent, keeper.why), out);
+  Failure failure = failure_here(FailureKind::agent, keeper.why);
+  failure.remedy = remedy_of_killed_helper(failure.host);
+  fail_with(std::move(failure), out);
 }
 
 void Member::on_round_failed(TimePoint now, const RoundFailed& failed, MemberActions& out) {
@@ -26,7 +29,9 @@ void Member::on_round_failed(TimePoint now, const RoundFailed& failed, MemberAct
   } else if (state_ == State::working && lease_.is_over()) {
     const std::string why = "its agent did not run for more than " + to_words(job_.node_timeout) +
                             " (it was stopped, or the machine was suspended)";
-    out.emplace_back(ToCoordinator{Failed{failure_here(FailureKind::node_lost, why), age}});
+    Failure failure = failure_here(FailureKind::node_lost, why);
+    failure.remedy = remedy_of_pause(failure.host, job_.node_timeout);
+    out.emplace_back(ToCoordinator{Failed{std::move(failure), age}});
   } else if (state_ == State::working) {
     out.emplace_back(ToCoordinator{Failed{failed.failure, age}});
   }
@@ -89,7 +94,9 @@ void Member::on_health_checked(TimePoint now, const std::string& why_not, Member
     const std::string why = health_.was_killed() ? "it took longer than " + to_words(node_.health_timeout) +
                                                        " (--health-check-timeout)"
                                                  : why_not;
-    fail_with(failure_here(FailureKind::health, why), out);
+    Failure failure = failure_here(FailureKind::health, why);
+    failure.remedy = remedy_of_health_check(node_.health_check, failure.host);
+    fail_with(std::move(failure), out);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "agent/control/member.h"
 #include "agent/model/job_rules.h"
+#include "agent/model/remedy.h"
 
 namespace dlaunch::agent {
 
@@ -89,15 +90,19 @@ void Member::on_link_down(TimePoint now, const Loss& loss, MemberActions& out) {
   } else if (followed && may_find_another()) {
     restart_search(now, loss, out);
   } else if (state_ == State::working) {
-    fail_with(lost_coordinator(now, describe(loss, job_.endpoint(search_.endpoint()).host)), out);
+    fail_with(lost_coordinator(now, loss), out);
   } else if (state_ == State::joined && !may_find_another()) {
-    fail_with(failure_here(FailureKind::join, describe_disconnect(followed, loss)), out);
+    Failure failure = failure_here(FailureKind::join, describe_disconnect(followed, loss));
+    if (!followed) failure.remedy = remedy_of_silent_endpoint(job_.master);
+    fail_with(std::move(failure), out);
   } else if (waiting_.is_over(now)) {
-    fail_with(failure_here(FailureKind::join,
-                           "waited " + to_words(job_.join_timeout) + " for " + describe_endpoints() +
-                               (search_.endpoints() == 1 ? ", which never answered: " : ": ") + why +
-                               (joined_once_ ? "; the job may have ended without this node" : "")),
-              out);
+    const bool is_one = search_.endpoints() == 1 && !job_.elected;
+    Failure failure = failure_here(FailureKind::join,
+                                   "waited " + to_words(job_.join_timeout) + " for " + describe_endpoints() +
+                                       (search_.endpoints() == 1 ? ", which never answered: " : ": ") + why +
+                                       (joined_once_ ? "; the job may have ended without this node" : ""));
+    if (is_one && !joined_once_) failure.remedy = remedy_of_silent_endpoint(job_.master);
+    fail_with(std::move(failure), out);
   } else {
     last_refusal_ = why;
     report_waiting(now, why, out);
@@ -137,13 +142,9 @@ void Member::report_waiting(TimePoint now, const std::string& why, MemberActions
 
 std::string Member::describe_disconnect(bool was_dlaunch, const Loss& loss) const {
   const std::string peer = (was_dlaunch ? "node 0 at " : "") + to_string(job_.master);
-  const std::string what = loss.kind == LossKind::closed
-                               ? peer + " closed the connection before the job started"
-                               : "lost the connection to " + peer + " before the job started: " + loss.why;
-  return was_dlaunch ? what
-                     : what +
-                           "; check --master-addr and --master-port, and that dlaunch runs there (torchrun "
-                           "cannot join a dlaunch job)";
+  return loss.kind == LossKind::closed
+             ? peer + " closed the connection before the job started"
+             : "lost the connection to " + peer + " before the job started: " + loss.why;
 }
 
 std::string Member::describe_coordinator() const {

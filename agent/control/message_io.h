@@ -122,8 +122,8 @@ void fields(auto& io, Of<Grant> auto& g) { io(g.echo, g.lease); }
 void fields(auto& io, Of<Failure> auto& f) {
   io.choice(f.kind, FailureKind::left);
   io(f.round, f.node_rank, f.host, f.rank, f.local_rank, f.pid, f.status, f.why, f.tail, f.tail_is_of_stdout,
-     f.exception, f.traceback, f.hint, f.log_file, f.unix_ms, f.blames_peer, f.blamed_rank, f.blamed_for,
-     f.while_stopping, f.ended_by_us, f.after);
+     f.exception, f.traceback, f.hint, f.remedy, f.log_file, f.unix_ms, f.blames_peer, f.blamed_rank,
+     f.blamed_for, f.while_stopping, f.ended_by_us, f.after);
 }
 
 void fields(auto& io, Of<Restart> auto& r) { io(r.number, r.after, r.cause, r.lasted, r.counted); }

@@ -21,10 +21,10 @@
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 9;
+inline constexpr std::uint8_t protocol_version = 10;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x09";  // the last byte is protocol_version
+    "LAUNCH\x0a";  // the last byte is protocol_version
 // A world of max_nodes fits the first. Messages of a member are shorter.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -180,9 +180,10 @@ void fields(auto& io, Of<Welcome> auto& m) { io(m.leads, m.elsewhere, m.stamp, m
 struct Refused {
   std::string why;
   bool for_good = true;  // otherwise the node may try again
+  std::string remedy{};  // as in Failure
   bool operator==(const Refused&) const = default;
 };
-void fields(auto& io, Of<Refused> auto& m) { io(m.why, m.for_good); }
+void fields(auto& io, Of<Refused> auto& m) { io(m.why, m.for_good, m.remedy); }
 struct NewWorld {
   World world;
   Grant grant{};

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "agent/model/remedy.h"
 #include "agent/model/root_cause.h"
 #include "store/base/overloaded.h"
 
@@ -106,6 +107,7 @@ void WorkerGroup::on_deadline(TimePoint now, GroupActions& out) {
       failure.node_rank = self ? self->node_rank : node_.node_rank;
       failure.host = node_.host;
       failure.why = "survived SIGKILL for " + to_words(unkillable_after);
+      failure.remedy = remedy_of_unkillable(failure.host);
       out.emplace_back(RoundStuck{std::move(failure)});
       break;
     }
@@ -153,6 +155,7 @@ void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& 
   failure.exception = exit.exception;
   failure.traceback = exit.traceback;
   failure.hint = exit.hint;
+  failure.remedy = exit.remedy;
   failure.log_file = exit.log_file;
   failure.unix_ms = exit.unix_ms;
   failure.while_stopping = !on_its_own;
@@ -171,6 +174,7 @@ void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& 
   const std::string node = failure.node_rank < 0 ? "" : "node " + std::to_string(failure.node_rank) + ", ";
   failure.why = lost.keeper + " (" + node + "host " + failure.host + ") was killed" +
                 (ends_workers ? ", and with it the workers there" : "");
+  failure.remedy = remedy_of_killed_helper(failure.host);
   out.emplace_back(LogMessage{Severity::warning, failure.why + "; another takes its place"});
   if (state_ == State::idle) return;
   for (Worker& worker : workers_) worker.state = Worker::State::ended;

@@ -43,7 +43,7 @@ const char* signal_meaning(int signo) {
 
 // The usual meaning of a code; shells and containers return 128 + n for signal n.
 std::string code_meaning(int code) {
-  if (code == 126) return "a command was found but may not be executed (chmod +x?)";
+  if (code == 126) return "a command was found but may not be executed";
   if (code == 127) return "a command, interpreter or shared library was not found";
   const int signo = code - 128;
   const char* meaning = signal_meaning(signo);

@@ -108,6 +108,7 @@ Failure brief(Failure f) {
   f.tail.clear();
   f.tail_is_of_stdout = false;
   f.traceback.clear();
+  f.remedy.clear();
   for (std::string* text : {&f.why, &f.exception, &f.hint, &f.blamed_for})
     *text = shortened(*text, brief_text);
   return f;

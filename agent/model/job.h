@@ -143,6 +143,7 @@ struct Failure {
   std::string exception;
   std::string traceback;
   std::string hint;
+  std::string remedy;  // what the user can try next; empty: nothing that would help is known. For any kind
   std::string log_file;
   std::int64_t unix_ms = 0;     // when, by the clock of its host; 0: not known
   bool blames_peer = false;     // its last output blames another rank (agent/model/root_cause.h)

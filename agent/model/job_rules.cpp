@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <string_view>
 
 namespace dlaunch::agent {
 namespace {
@@ -19,6 +21,31 @@ std::string in_list(const std::vector<int>& numbers) {
 }
 
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+// One line of each, the first that differ; empty: the other text has more lines.
+struct Difference {
+  std::string_view ours;
+  std::string_view theirs;
+};
+
+std::optional<Difference> first_difference(std::string_view ours, std::string_view theirs) {
+  while (!ours.empty() || !theirs.empty()) {
+    const Difference lines{first_line(ours), first_line(theirs)};
+    if (lines.ours != lines.theirs) return lines;
+    ours.remove_prefix(std::min(ours.size(), lines.ours.size() + 1));
+    theirs.remove_prefix(std::min(theirs.size(), lines.theirs.size() + 1));
+  }
+  return std::nullopt;
+}
+
+// "with --nnodes=2"; "without --restart-limit" if it has no value there.
+std::string option(std::string_view rule) {
+  const std::size_t equals = rule.find('=');
+  const std::string_view value = equals == std::string_view::npos ? "" : rule.substr(equals + 1);
+  if (value == "none" || value == "one" || value == "false")
+    return "without " + std::string(rule.substr(0, equals)) + (value == "one" ? "'s list" : "");
+  return "with " + std::string(rule);
+}
 
 }  // namespace
 
@@ -57,17 +84,18 @@ std::string rules_of(const JobSpec& job) {
 }
 
 std::string difference(const std::string& ours, const std::string& theirs) {
-  std::string_view mine = ours;
-  std::string_view other = theirs;
-  while (!mine.empty() || !other.empty()) {
-    const std::string_view a = first_line(mine);
-    const std::string_view b = first_line(other);
-    const auto shown = [](std::string_view rule) { return rule.empty() ? "nothing" : std::string(rule); };
-    if (a != b) return "this job has " + shown(a) + ", not " + shown(b);
-    mine.remove_prefix(std::min(mine.size(), a.size() + 1));
-    other.remove_prefix(std::min(other.size(), b.size() + 1));
-  }
-  return "";
+  const auto different = first_difference(ours, theirs);
+  const auto shown = [](std::string_view rule) { return rule.empty() ? "nothing" : std::string(rule); };
+  return different ? "this job has " + shown(different->ours) + ", not " + shown(different->theirs) : "";
+}
+
+std::string remedy_of_difference(const std::string& ours, const std::string& theirs,
+                                 const std::string& host) {
+  const auto different = first_difference(ours, theirs);
+  if (!different) return "";
+  if (different->ours.empty() || different->theirs.empty()) return "use one version of dlaunch on all nodes";
+  return "start host " + host + " " + option(different->ours) + ", or all others " +
+         option(different->theirs);
 }
 
 }  // namespace dlaunch::agent

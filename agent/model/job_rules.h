@@ -14,4 +14,8 @@ std::string rules_of(const JobSpec& job);
 // "this job has --spares=1, not --spares=0", for the first line that differs; empty: none differs.
 std::string difference(const std::string& ours, const std::string& theirs);
 
+// What can be tried then: "start host b with --spares=1, or all others with --spares=0". `host`: the other
+// node's. Empty: none differs.
+std::string remedy_of_difference(const std::string& ours, const std::string& theirs, const std::string& host);
+
 }  // namespace dlaunch::agent

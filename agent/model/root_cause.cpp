@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "agent/model/remedy.h"
 #include "store/base/sanitize.h"
 #include "store/base/text.h"
 
@@ -171,6 +172,8 @@ std::optional<Failure> blamed_peer(const std::vector<TimedFailure>& failures, st
   const auto suspect = std::find_if(suspects.begin(), suspects.end(),
                                     [&](const Failure& one) { return one.rank == victim.blamed_rank; });
   const bool returned = suspect != suspects.end() && suspect->status.success();
+  const bool has_thrown = failure.why.find("exception") != std::string::npos;
+  if (!has_thrown && (returned || ended == describe_briefly({}))) failure.remedy = remedy_of_early_return();
   if (returned || !ended.empty()) failure.why += " and " + (returned ? describe_briefly({}) : ended);
   if (suspect != suspects.end()) {
     failure.pid = suspect->pid;

@@ -27,7 +27,9 @@ struct WorkerExit {
   std::string exception;       // "ValueError: no such file": a line of the error file it wrote
   std::string traceback;       // the last lines of the error file's traceback
   std::string hint;            // what else is known of the cause: "the kernel's out-of-memory killer (...)"
-  std::string log_file;        // the path of its log file, on its host
+  std::string remedy;          // what the user can try next: "raise the memory limit of 2 GiB, or ..."
+  std::uint64_t most_memory = 0;  // the most bytes it, or a descendant that it waited for, held; 0: unknown
+  std::string log_file;           // the path of its log file, on its host
   std::optional<Duration> since_exception;  // from the exception to the end; none: no error file
   std::int64_t unix_ms = 0;                 // time of the exception, else of the end, by this host's clock
   ExitRecord exit_record;

@@ -43,19 +43,19 @@ void OomWatch::begin() {
   seen_ = counters();
 }
 
-std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
+OomWatch::Finding OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
   const Counters now = counters();
   const bool in_cgroup = now.cgroup > seen_.cgroup;
   const bool on_machine = now.system > seen_.system;
   if (!in_cgroup && !on_machine) {
     const bool by_signal = status.how == ExitStatus::How::signaled && status.number == SIGKILL;
-    return by_signal && now.counts_all ? by_another : "";
+    return by_signal && now.counts_all ? Finding{by_another, false, true, std::nullopt} : Finding{};
   }
   if (in_cgroup && !was_killed(status)) {
     seen_ = now;
-    return std::string(killer) + " killed a process of this job (" + describe_limit(cgroup_->path) + ")";
+    return out_of_memory(" killed a process of this job", cgroup_->path);
   }
-  if (!was_killed(status)) return "";
+  if (!was_killed(status)) return {};
   std::string log;
   if (on_machine) {
     log = places_.kernel_log ? places_.kernel_log() : real_kernel_log();
@@ -63,18 +63,21 @@ std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
       if (in_cgroup) ++seen_.cgroup;
       ++seen_.system;
       const bool unnamed = kill->of_a_cgroup && kill->cgroup.empty();
-      if (unnamed && !in_cgroup) return std::string(killer) + " (the limit of a cgroup)";
-      return std::string(killer) + " (" + describe_limit(unnamed ? cgroup_->path : kill->cgroup) + ")";
+      if (unnamed && !in_cgroup) return {std::string(killer) + " (the limit of a cgroup)", true, false, {}};
+      return out_of_memory("", unnamed ? cgroup_->path : kill->cgroup);
     }
   }
   if (in_cgroup) {
     ++seen_.cgroup;  // one kill explains one death
     seen_.system = std::min(seen_.system + 1, now.system);
-    return std::string(killer) + " (" + describe_limit(cgroup_->path) + ")";
+    return out_of_memory("", cgroup_->path);
   }
-  if (!log.empty()) return "";  // the log would name it
-  return "probably " + std::string(killer) +
-         ", which has killed processes on this machine since the job began";
+  if (!log.empty()) return {};  // the log would name it
+  return {
+      "probably " + std::string(killer) + ", which has killed processes on this machine since the job began",
+      true,
+      false,
+      {}};
 }
 
 OomWatch::Counters OomWatch::counters() const {
@@ -95,23 +98,30 @@ std::string OomWatch::file_of(const std::string& cgroup, const char* name) const
 }
 
 // The lowest limit of this cgroup and its ancestors is the one that was reached.
-std::string OomWatch::describe_limit(std::string cgroup) const {
+OomWatch::Finding OomWatch::out_of_memory(const std::string& what_it_did, std::string cgroup) const {
   const char* name = cgroup_ && cgroup_->version == 1 ? "memory.limit_in_bytes" : "memory.max";
-  std::optional<std::uint64_t> tightest;
+  Finding finding{"", true, false, std::nullopt};
   std::string whose;
   while (!cgroup.empty()) {
     const auto limit = memory_limit(text_of(file_of(cgroup, name)));
-    if (limit && (!tightest || *limit < *tightest)) {
-      tightest = limit;
+    if (limit && (!finding.limit || *limit < *finding.limit)) {
+      finding.limit = limit;
       whose = cgroup;
     }
     if (cgroup == "/") break;
     cgroup = parent_cgroup(cgroup);
   }
-  if (tightest) return "limit " + in_bytes(*tightest) + " of cgroup " + whose;
+  finding.cause = killer + what_it_did + " (";
   struct sysinfo machine {};
-  if (sysinfo(&machine) != 0) return "no limit of a cgroup";
-  return "the machine's memory, " + in_bytes(std::uint64_t{machine.totalram} * machine.mem_unit);
+  if (finding.limit) {
+    finding.cause += "limit " + in_bytes(*finding.limit) + " of cgroup " + whose;
+  } else if (sysinfo(&machine) == 0) {
+    finding.cause += "the machine's memory, " + in_bytes(std::uint64_t{machine.totalram} * machine.mem_unit);
+  } else {
+    finding.cause += "no limit of a cgroup";
+  }
+  finding.cause += ")";
+  return finding;
 }
 
 }  // namespace dlaunch::agent

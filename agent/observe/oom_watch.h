@@ -29,9 +29,16 @@ class OomWatch {
   // Records the counters. Earlier kills do not belong to this job.
   void begin();
 
-  // The cause in words, also if it was killed but not by the kernel; empty: nothing is known. REQUIRES:
-  // begin() was called, and `status` is not a success.
-  std::string explain(std::int64_t pid, const ExitStatus& status);
+  struct Finding {
+    std::string cause;  // in words, also if it was killed but not by the kernel; empty: not known
+    bool is_out_of_memory = false;
+    bool by_another = false;             // something else than the kernel killed it
+    std::optional<std::uint64_t> limit;  // of a cgroup, that was reached, in bytes
+
+    bool operator==(const Finding&) const = default;
+  };
+  // REQUIRES: begin() was called, and `status` is not a success.
+  Finding explain(std::int64_t pid, const ExitStatus& status);
 
  private:
   struct Counters {
@@ -42,7 +49,7 @@ class OomWatch {
 
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] std::string file_of(const std::string& cgroup, const char* name) const;
-  [[nodiscard]] std::string describe_limit(std::string cgroup) const;
+  [[nodiscard]] Finding out_of_memory(const std::string& what_it_did, std::string cgroup) const;
 
   Places places_;
   std::optional<Cgroup> cgroup_;

@@ -36,23 +36,21 @@ std::string uncaught_exception(std::string_view text) {
   return line(*type) + ": " + line(text.substr(found + what.size()));
 }
 
-// The text that the dynamic linker writes.
-std::string missing_library(std::string_view text) {
-  const auto name =
-      between_last(text, "error while loading shared libraries: ", ": cannot open shared object file");
-  if (!name) return "";
-  return "the shared library " + line(*name) +
-         " was not found; add its folder to LD_LIBRARY_PATH, or link the program with -Wl,-rpath "
-         "(ldd lists missing libraries)";
-}
-
 }  // namespace
+
+// From the text that the dynamic linker writes.
+std::string missing_library(std::string_view last_lines) {
+  const auto name =
+      between_last(last_lines, "error while loading shared libraries: ", ": cannot open shared object file");
+  return name ? line(*name) : "";
+}
 
 std::string hint_from_output(std::string_view last_lines, const ExitStatus& status) {
   const std::string text = std::string(last_lines) + "\n";
   if (status.shell_code() == 128 + SIGABRT) return uncaught_exception(text);
-  if (status.shell_code() == not_found) return missing_library(text);
-  return "";
+  if (status.shell_code() != not_found) return "";
+  const std::string library = missing_library(text);
+  return library.empty() ? "" : "the shared library " + library + " was not found";
 }
 
 }  // namespace dlaunch::agent

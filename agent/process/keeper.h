@@ -68,7 +68,7 @@ enum class FrameKind : std::uint32_t {
             // descriptor of the cgroup its path, without one the reason why there is none
   started,  // number: pid
   spawn_failed,  // number: errno; body: what failed, if it was not exec
-  exited,        // number: wait status; pid
+  exited,        // number: wait status; pid; body: the most memory it held, in KiB (i64)
   leftovers,     // number: how many; body: an example
   all_gone,
 };

@@ -1,6 +1,7 @@
 #include "agent/process/keeper_process.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 
 #include "agent/platform/reaper.h"
 #include "agent/process/passed_descriptors.h"
+#include "store/base/bytes.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -246,7 +248,8 @@ int KeeperProcess::cgroup_of_next() {
 void KeeperProcess::reap() {
   bool any = false;
   int status = 0;
-  for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
+  rusage used{};
+  for (pid_t pid = wait4(-1, &status, WNOHANG, &used); pid > 0; pid = wait4(-1, &status, WNOHANG, &used)) {
     any = true;
     const auto found = workers_.find(pid);
     if (found == workers_.end()) continue;  // an adopted orphan
@@ -260,7 +263,11 @@ void KeeperProcess::reap() {
       send({FrameKind::started, 0, key.round, key.local_rank, pid, 0}, {});
     }
     any_failed_ = any_failed_ || status != 0;
-    send({FrameKind::exited, 0, key.round, key.local_rank, status, pid}, {});
+    std::string memory;
+    ByteWriter(memory).i64(used.ru_maxrss);
+    send({FrameKind::exited, static_cast<std::uint32_t>(memory.size()), key.round, key.local_rank, status,
+          pid},
+         memory);
   }
   if (any) report_rest(false);
 }

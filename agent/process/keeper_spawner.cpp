@@ -45,6 +45,12 @@ std::string spawn_body(const Command& command) {
   return body;
 }
 
+// The kernel counts in KiB.
+std::uint64_t most_memory_in(const std::string& body) {
+  constexpr std::int64_t unit = 1024;
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, ByteReader(as_byte_span(body)).i64()) * unit);
+}
+
 }  // namespace
 
 KeeperSpawner::KeeperSpawner(UvPoller& poller, Output& output, Postmortem& postmortem, Keeper keeper)
@@ -164,6 +170,7 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   }
   output_.add(key, command, Output::Stream::out, out.ours);
   output_.add(key, command, Output::Stream::err, err.ours);
+  if (key != health_check) postmortem_.expect(key, command.rank);
   ++outstanding_;
   killed_ = false;
   nothing_left_ = false;
@@ -279,11 +286,12 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
   const ProcKey key{frame.round, frame.local_rank};
   switch (frame.kind) {
     case FrameKind::started:
-      postmortem_.begin();
+      postmortem_.on_started(key, frame.number);
       handler_->on_started(key, frame.number);
       break;
     case FrameKind::spawn_failed:
       --outstanding_;
+      postmortem_.forget(key);
       output_.drain(key);
       handler_->on_spawn_failed(key, body + advice_on_start(static_cast<int>(frame.number)));
       break;
@@ -297,7 +305,12 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
       exit.tail_at_signal = output_.take_kept_tail(key);
       exit.log_file =
           output_.log_file_of(key, exit.tail_is_of_stdout ? Output::Stream::out : Output::Stream::err);
-      if (!exit.status.success()) postmortem_.examine(key, frame.pid, killed_, exit);
+      exit.most_memory = most_memory_in(body);
+      if (exit.status.success()) {
+        postmortem_.forget(key);
+      } else {
+        postmortem_.examine(key, frame.pid, killed_, exit);
+      }
       handler_->on_exited(key, frame.pid, exit);
       break;
     }

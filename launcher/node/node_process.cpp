@@ -27,7 +27,8 @@ NodeProcess::NodeProcess(JobPlan plan, OutputFiles files, Dependencies dependenc
       output_(poller_, output_style(plan_, dependencies.options, files_.log_dir, dependencies.environment)),
       stop_signals_(plan_.node.stop_signals),
       postmortem_(plan_.node.scratch_dir, files_.log_dir,
-                  [](const std::string& sentence) { log::warning(sentence); }) {
+                  [](const std::string& sentence) { log::warning(sentence); },
+                  {plan_.node.host, plan_.node.command}) {
   report_.began_unix_ms = unix_ms();
   start_log(plan_, dependencies_.options, output_);
   agent_.emplace(NodeAgent::Dependencies{dependencies_.options, dependencies_.environment, plan_, files_,

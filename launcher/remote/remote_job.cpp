@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/remote/ssh_diagnosis.h"
+#include "launcher/report/report.h"
 #include "store/base/overloaded.h"
 
 namespace dlaunch::launcher {
@@ -312,10 +313,12 @@ Failure RemoteJob::lost(const HostGone& gone) const {
   const Host& one = hosts_[static_cast<std::size_t>(gone.node)];
   if (one.exit_code && !one.report.empty()) {
     constexpr std::string_view failed = "failed: ";
-    const std::string& line = one.report.back();
-    return failure_at(
-        gone.node, FailureKind::agent,
-        name(gone.node) + ": " + (line.starts_with(failed) ? line.substr(failed.size()) : line));
+    const std::string line = first_line_of(one.report.back());
+    Failure failure =
+        failure_at(gone.node, FailureKind::agent,
+                   name(gone.node) + ": " + (line.starts_with(failed) ? line.substr(failed.size()) : line));
+    failure.remedy = remedy_in(one.report.back());
+    return failure;
   }
   return failure_at(gone.node, FailureKind::node_lost,
                     "its dlaunch was killed, or the connection to it was cut; the process for it here " +
@@ -327,11 +330,12 @@ std::vector<std::string> RemoteJob::reports() const {
   constexpr std::size_t most_others = 4;
   std::vector<std::string> out;
   const Host& first = hosts_.front();
-  const std::string own = first.report.empty() ? "" : first.report.back();
+  const std::string own = first.report.empty() ? "" : first_line_of(first.report.back());
   std::set<std::string> seen{own};
   for (std::size_t i = 1; i < hosts_.size() && !own.empty() && signo_ == 0 && out.size() < most_others; ++i) {
-    if (hosts_[i].report.empty() || !seen.insert(hosts_[i].report.back()).second) continue;
-    out.push_back(name(static_cast<int>(i)) + ": " + hosts_[i].report.back());
+    if (hosts_[i].report.empty()) continue;
+    const std::string line = first_line_of(hosts_[i].report.back());
+    if (seen.insert(line).second) out.push_back(name(static_cast<int>(i)) + ": " + line);
   }
   out.insert(out.end(), first.report.begin(), first.report.end());
   return out;

@@ -17,6 +17,7 @@ using agent::Outcome;
 constexpr std::size_t shown_others = 5;
 constexpr std::size_t shown_restarts = 5;
 constexpr std::size_t longest_line = 500;
+constexpr std::string_view before_remedy = "\n  try: ";
 
 std::string restarts(const JobReport& report) {
   if (report.job.max_restarts == 0) return "not restarted: --max-restarts is 0";
@@ -143,8 +144,21 @@ std::vector<std::string> end_report(const JobReport& report) {
       if (!part.empty()) paragraphs.push_back(part);
     }
   }
-  paragraphs.push_back(headline(report, has_time));
+  std::string summary = headline(report, has_time);
+  // Node 0 cannot report its own loss.
+  const bool lost_node_0 = outcome.cause.kind == FailureKind::node_lost && outcome.cause.node_rank == 0;
+  if ((is_detailed || lost_node_0) && !outcome.cause.remedy.empty())
+    summary.append(before_remedy)
+        .append(shortened(sanitize_for_terminal(outcome.cause.remedy), longest_line));
+  paragraphs.push_back(std::move(summary));
   return paragraphs;
+}
+
+std::string first_line_of(const std::string& summary) { return summary.substr(0, summary.find('\n')); }
+
+std::string remedy_in(const std::string& summary) {
+  const std::size_t found = summary.find(before_remedy);
+  return found == std::string::npos ? "" : summary.substr(found + before_remedy.size());
 }
 
 }  // namespace dlaunch::launcher

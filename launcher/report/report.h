@@ -34,9 +34,15 @@ struct JobReport {
 // wrote none with a content, or it has no log file.
 std::string kept_error_file(const agent::Failure& failure);
 
-// Paragraphs; none if there is nothing to report. The last is one line: what failed, where and why, and the
-// number of restarts. The paragraphs before it (the cause's last lines, other failures, the restarts) are not
-// printed by every node, but only by node 0 and by the node of the cause.
+// Paragraphs; none if there is nothing to report. The last is the summary, one line: what failed, where and
+// why, and the number of restarts. If something can be tried, a second line follows in it: "  try: ...". This
+// line and the paragraphs before (the cause's last lines, other failures, the restarts) are not printed by
+// every node, but only by node 0 and by the node of the cause; the line also by nodes that have lost node 0.
 std::vector<std::string> end_report(const JobReport& report);
+
+// The summary without its second line.
+std::string first_line_of(const std::string& summary);
+// What its second line suggests; empty: it has none.
+std::string remedy_in(const std::string& summary);
 
 }  // namespace dlaunch::launcher

@@ -85,10 +85,13 @@ Json json_of(const Failure& f) {
   }
   if (f.unix_ms > 0) json["time"] = in_seconds(f.unix_ms);
   if (f.while_stopping) json["while_stopping"] = true;
-  const std::pair<const char*, std::string> texts[] = {
-      {"error", f.exception},   {"traceback", f.traceback},
-      {"hint", f.hint},         {f.tail_is_of_stdout ? "stdout" : "stderr", f.tail},
-      {"log_file", f.log_file}, {"error_file", kept_error_file(f)}};
+  const std::pair<const char*, std::string> texts[] = {{"error", f.exception},
+                                                       {"traceback", f.traceback},
+                                                       {"hint", f.hint},
+                                                       {"try", f.remedy},
+                                                       {f.tail_is_of_stdout ? "stdout" : "stderr", f.tail},
+                                                       {"log_file", f.log_file},
+                                                       {"error_file", kept_error_file(f)}};
   for (const auto& [name, text] : texts) {
     if (!text.empty()) json[name] = text;
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "agent/model/error_file.h"
+#include "agent/observe/exit_remedy.h"
 #include "agent/observe/memory_events.h"
 #include "agent/observe/stderr_hints.h"
 #include "agent/process/elf_machine.h"
@@ -45,6 +46,17 @@ void last_lines(const std::string& text) {
   for (const int code : {127, 134}) {
     const std::string why = hint_from_output(text, {ExitStatus::How::exited, code, false});
     require(is_text(why) && why.size() <= 1000 && why.find('\n') == std::string::npos);
+  }
+  ExitFacts facts;
+  facts.host = "b";
+  facts.command = {"python3"};
+  facts.core_pattern = text;
+  for (const int code : {1, 126, 127, 134}) {
+    for (const bool dumped : {false, true}) {
+      const std::string remedy = remedy_of_exit({ExitStatus::How::exited, code, dumped}, text, facts);
+      require(is_text(remedy) && remedy.size() <= 500 && remedy.find('\n') == std::string::npos);
+      facts.command = {"./train"};
+    }
   }
 }
 

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import unittest
 
-from common import BIN, DLAUNCH, PATIENCE, environment, free_port, main
+from common import BIN, DLAUNCH, PATIENCE, environment, free_port, main, remedy, summary
 
 TESTS = os.path.join(os.path.dirname(BIN), "tests")
 THROWER = os.path.join(TESTS, "thrower")
@@ -39,7 +39,7 @@ class Exceptions(Cause):
             how = r"left the group at \w+ #\d+ of group default while an exception was on its way .*"
         else:
             self.assertIn(words, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: failed: rank {rank} \(.*\) {how}; ", done.stderr)
+        self.assertRegex(summary(done.stderr), rf"^dlaunch: failed: rank {rank} \(.*\) {how}; ", done.stderr)
 
     def test_an_exception_is_reported_with_its_rank(self):
         """The exception leaves the group before main prints it, so the other ranks learn of that first and end first."""
@@ -52,7 +52,7 @@ class Exceptions(Cause):
 
     def test_a_rank_that_throws_and_does_not_end_is_reported(self):
         done, report = self.run_job("--nproc-per-node=4", THROWER, "1", "1000")
-        self.assertRegex(done.stderr.splitlines()[-1],
+        self.assertRegex(summary(done.stderr),
                          r"^dlaunch: failed: rank 1 \(local rank 1, node 0, host \S+, pid \d+\) left the group at all_reduce #(?:19|20) of group "
                          r"default while an exception was on its way \(its last line: thinking\); rank [023] noticed it; ", done.stderr)
         self.assertIn("peer 1 on ", done.stderr)
@@ -76,10 +76,12 @@ class Exceptions(Cause):
 
     def test_a_rank_that_returns_0_too_early_is_reported(self):
         done, report = self.run_job("--nproc-per-node=3", os.path.join(TESTS, "straggler"), "gone")
-        self.assertRegex(done.stderr.splitlines()[-1],
+        self.assertRegex(summary(done.stderr),
                          r"^dlaunch: failed: rank 2 \(.*\) left the group at \S+ #4 of group default and returned 0; rank [01] noticed it; ",
                          done.stderr)
         self.assertEqual((report["cause"]["kind"], report["cause"]["rank"]), ("left", 2))
+        self.assertIn("the same number of steps", remedy(done.stderr))
+        self.assertEqual(report["cause"]["try"], remedy(done.stderr))
 
 
 class AtOnce(Cause):
@@ -127,7 +129,7 @@ class Nodes(Cause):
         first = self.start(port, 0, "--nnodes=2", "sleep", "1000")
         other = self.start(port, 1, "--nnodes=2", "./no-such-program")
         self.assertRegex(other.communicate(timeout=PATIENCE)[1], r"^dlaunch: cannot start './no-such-program'")
-        self.assertRegex(first.communicate(timeout=PATIENCE)[1].splitlines()[-1],
+        self.assertRegex(summary(first.communicate(timeout=PATIENCE)[1]),
                          r"^dlaunch: failed: node 1 \(host \S+\): cannot start './no-such-program': ")
         self.assertEqual((first.returncode, other.returncode), (1, 1))
 
@@ -146,8 +148,12 @@ class Nodes(Cause):
         port = free_port()
         first = self.start(port, 0, "--nnodes=2", "--join-timeout=5", "sleep", "1000")
         other = self.start(port, 1, "--nnodes=3", "sleep", "1000")
-        self.assertIn(" refused this node: this job has --nnodes=2, not --nnodes=3", other.communicate(timeout=PATIENCE)[1])
-        self.assertRegex(first.communicate(timeout=PATIENCE)[1].splitlines()[-1],
+        refused = other.communicate(timeout=PATIENCE)[1]
+        self.assertIn(" refused this node: this job has --nnodes=2, not --nnodes=3", summary(refused))
+        said = first.communicate(timeout=PATIENCE)[1]
+        for screen in (refused, said):
+            self.assertRegex(remedy(screen), "^start host [^ ]+ with --nnodes=2, or all others with --nnodes=3$")
+        self.assertRegex(summary(said),
                          r"node 1 of 2 did not join at \S+ within 5 s \(--join-timeout\); refused meanwhile: host \S+ \(this job has --nnodes=2, not --nnodes=3\)$")
 
 

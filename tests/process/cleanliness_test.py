@@ -14,7 +14,7 @@ import time
 import unittest
 
 from cleanliness_case import Cleanliness
-from common import DLAUNCH, PATIENCE, children_of, helpers_of, main, marked, state_of, wait_until
+from common import DLAUNCH, PATIENCE, children_of, helpers_of, main, marked, state_of, summary, wait_until
 
 
 class Kills(Cleanliness):
@@ -53,7 +53,7 @@ class Kills(Cleanliness):
             os.kill(self.pid_of("worker", 1), signal.SIGKILL)
             err = self.nothing_remains(job)
             self.assertEqual(err.count(f"dl-guard (pid {guard}) was killed; dl-guard (pid "), 1, err)
-            self.assertIn("rank 1", err.splitlines()[-1])
+            self.assertIn("rank 1", summary(err))
             self.assertEqual(job.returncode, 137)
 
     def test_of_the_guard_and_then_of_agent_and_keeper_at_once(self):
@@ -135,7 +135,7 @@ class Kills(Cleanliness):
             self.assertIn(f"the keeper process {everyone['keeper']} (node 0", err)
             self.assertIn("(restart 1 of 1)", err)
             if job.returncode == 1:
-                self.assertRegex(err.splitlines()[-1], rf"^dlaunch: failed: the keeper process {after['keeper']} \(node 0, host .*\) was killed")
+                self.assertRegex(summary(err), rf"^dlaunch: failed: the keeper process {after['keeper']} \(node 0, host .*\) was killed")
 
     def test_of_all_three_at_once_until_the_next_start(self):
         for _ in self.each_time():
@@ -319,7 +319,7 @@ class Unkillable(Cleanliness):
         job.send_signal(signal.SIGTERM)
         _, err = job.communicate(timeout=PATIENCE)
         who = rf"process {pid} \((sleep|sh); uninterruptible(, in \w+)?\) survived SIGKILL for 20 s"
-        self.assertRegex(err.splitlines()[-1], rf"^dlaunch: failed: node 0 .*cannot end its workers: {who}$")
+        self.assertRegex(summary(err), rf"^dlaunch: failed: node 0 .*cannot end its workers: {who}$")
         self.assertEqual(job.returncode, 1)
         with open(f"{self.dir}/report.json", encoding="utf-8") as file:
             self.assertRegex(json.load(file)["cause"]["text"], who)

@@ -95,6 +95,18 @@ def marked(mark):
     return found
 
 
+def summary(stderr):
+    """The line that says how the job ended: dlaunch's last one, or the one before it if the last says what to try."""
+    lines = stderr.splitlines()
+    return lines[-2] if lines[-1].startswith("  try: ") else lines[-1]
+
+
+def remedy(stderr):
+    """What the last line says to try; empty if there is nothing of the kind."""
+    last = (stderr.splitlines() or [""])[-1]
+    return last.removeprefix("  try: ") if last.startswith("  try: ") else ""
+
+
 def wait_until(condition, what):
     deadline = time.monotonic() + PATIENCE
     while not condition():

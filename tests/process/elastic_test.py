@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 
-from common import DLAUNCH, PATIENCE, TORCH_PYTHON, helpers_of, main
+from common import DLAUNCH, PATIENCE, TORCH_PYTHON, helpers_of, main, remedy, summary
 from elastic_case import WORKER, Elastic
 
 
@@ -146,7 +146,7 @@ class OneEndpoint(Elastic):
             self.start(i, *self.options("2:3"), command=("sh", "-c", script))
         self.assertEqual([self.end(i) for i in range(3)], [9] * 3)
         for i in range(3):
-            self.assertRegex(self.said(i).splitlines()[-1], r"failed: rank 2 \(local rank 0, node 2, host host\d, pid \d+\) exited with code 9")
+            self.assertRegex(summary(self.said(i)), r"failed: rank 2 \(local rank 0, node 2, host host\d, pid \d+\) exited with code 9")
 
     def test_a_restart_counts_alike_everywhere(self):
         script = WORKER.replace("while", '[ "$RANK" = 1 ] && [ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && exit 9\nwhile')
@@ -166,7 +166,7 @@ class OneEndpoint(Elastic):
             pass
         self.agents[2].kill()
         self.assertEqual(self.end(1), 1)
-        self.assertRegex(self.said(1).splitlines()[-1], r"failed: node \d \(host host1\) failed its health check: exited with code 3: no disk")
+        self.assertRegex(summary(self.said(1)), r"failed: node \d \(host host1\) failed its health check: exited with code 3: no disk")
         self.wait_until(lambda: "waiting for 1 more node of at least 2" in self.said(0), "host 0 waits for another node")
         self.start(2, *self.options("2:3"), "--health-check", "true")
         self.world({0, 2})
@@ -176,7 +176,8 @@ class OneEndpoint(Elastic):
     def test_an_unwell_node_that_serves_ends_the_job(self):
         self.start(0, "--standalone", "--local-addr=127.0.0.1", "--health-check", "exit 3")
         self.assertEqual(self.end(0), 1)
-        self.assertRegex(self.said(0).splitlines()[-1], "failed: .* failed its health check: exited with code 3")
+        self.assertRegex(summary(self.said(0)), "failed: .* failed its health check: exited with code 3")
+        self.assertRegex(remedy(self.said(0)), r"^run the health check by hand on host \S+: ")
         self.start(0, *self.options("2:3"), "--health-check", "exit 3")
         self.assertEqual(self.end(0), 1)
         self.start(0, "--standalone", "--local-addr=127.0.0.1", "--health-check", "touch checking; sleep 1000")
@@ -189,7 +190,7 @@ class OneEndpoint(Elastic):
         self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
         self.start(1, *self.options("2:3"))
         self.assertEqual(self.end(1), 1)
-        self.assertIn("refused this node: this job has --spares=1, not --spares=0", self.said(1).splitlines()[-1])
+        self.assertIn("refused this node: this job has --spares=1, not --spares=0", summary(self.said(1)))
 
     def test_waiting_nodes_name_the_missing_ones(self):
         for i in range(2):
@@ -203,11 +204,11 @@ class OneEndpoint(Elastic):
         for i in range(3):
             self.start(i, *options, command=("sh", "-c", script))
         self.assertEqual(self.end(1), 9)
-        self.assertIn("this node is excluded: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
+        self.assertIn("this node is excluded: it failed 2 times (--exclude-after)", summary(self.said(1)))
         self.world({0, 2})
         self.start(1, *options, command=("sh", "-c", script))
         self.assertEqual(self.end(1), 1)
-        self.assertIn("host host1 is excluded: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
+        self.assertIn("host host1 is excluded: it failed 2 times (--exclude-after)", summary(self.said(1)))
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
 
@@ -218,10 +219,10 @@ class OneEndpoint(Elastic):
         self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
         self.start(1, *self.options("2"), "--token-file=wrong")
         self.assertEqual(self.end(1), 1)
-        self.assertIn("refused this node: it has another secret than this node", self.said(1).splitlines()[-1])
+        self.assertIn("refused this node: it has another secret than this node", summary(self.said(1)))
         self.start(3, *self.options("2"))
         self.assertEqual(self.end(3), 1)
-        self.assertIn("refused this node: this node has no secret; if the job has one", self.said(3).splitlines()[-1])
+        self.assertIn("refused this node: this node has no secret; if the job has one", summary(self.said(3)))
         self.wait_until(lambda: "refused an agent at 10.213.8.4" in self.said(0), "host 0 reports whom it has refused")
         self.assertIn("this job has a secret; give it to that node", self.said(0))
         self.start(2, *self.options("2"), "--token-file=right")
@@ -235,14 +236,14 @@ class OneEndpoint(Elastic):
         self.write_secret("token", "s3cret")
         self.start(1, *self.options("2"), "--token-file=token")
         self.assertEqual(self.end(1), 1)
-        self.assertIn("this job has no secret, but that agent was given one", self.said(1).splitlines()[-1])
+        self.assertIn("this job has no secret, but that agent was given one", summary(self.said(1)))
 
     def test_another_job_at_the_same_endpoint_is_refused(self):
         self.start(0, *self.options("2"), "--rdzv-id=one")
         self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
         self.start(1, *self.options("2"), "--rdzv-id=two")
         self.assertEqual(self.end(1), 1)
-        self.assertIn("this is job 'one', not 'two'", self.said(1).splitlines()[-1])
+        self.assertIn("this is job 'one', not 'two'", summary(self.said(1)))
         self.start(2, *self.options("2"), "--rdzv-id=one")
         self.world({0, 2})
         self.done()

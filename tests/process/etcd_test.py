@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 
-from common import children_of, helpers_of, main
+from common import children_of, helpers_of, main, summary
 from elastic_case import Elastic
 from hosts import Hosts
 
@@ -122,7 +122,7 @@ class WithEtcd(Elastic):
         self.hosts.plug_cable(away)
         self.assertEqual(self.end(away), 137)
         self.assertIn("the job has ended while this node was away", self.said(away))
-        self.assertRegex(self.said(away).splitlines()[-1], r"^dlaunch: failed: rank \d .* was killed by signal 9 \(SIGKILL")
+        self.assertRegex(summary(self.said(away)), r"^dlaunch: failed: rank \d .* was killed by signal 9 \(SIGKILL")
         # The next job of the same name is not touched by it.
         for said in glob.glob(os.path.join(self.dir, "said.*")):
             os.remove(said)

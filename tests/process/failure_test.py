@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, PATIENCE, TORCH_PYTHON, free_port, helpers_of, main
+from common import DLAUNCH, PATIENCE, TORCH_PYTHON, free_port, helpers_of, main, remedy, summary, wait_until
 from hosts import Hosts
 
 PYTHON = TORCH_PYTHON
@@ -93,7 +93,7 @@ class ErrorFiles(Failure):
             file.write(RECORDED)
         done = self.run_job("--nproc-per-node=2", "train.py", PYTHON_EXEC=PYTHON)
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr.splitlines()[-1],
+        self.assertRegex(summary(done.stderr),
                          r"^dlaunch: failed: rank 1 \(.*\) exited with code 1: RuntimeError: boom in the middle; not restarted")
         self.assertIn("  | RuntimeError: boom in the middle", done.stderr)
 
@@ -119,7 +119,7 @@ class ErrorFiles(Failure):
         for error in ("{", "[1]", '{"message": 5}', "x" * 5000):
             done = self.run_job(*self.say(error))
             self.assertEqual(done.returncode, 3)
-            self.assertRegex(done.stderr.splitlines()[-1], r"exited with code 3; not restarted: --max-restarts is 0")
+            self.assertRegex(summary(done.stderr), r"exited with code 3; not restarted: --max-restarts is 0")
             self.assertIn(f"local rank 0: cannot read its error file: ", done.stderr)
             self.assertIn(f"it begins with '{error[:50]}", done.stderr)
 
@@ -157,7 +157,7 @@ class ErrorFiles(Failure):
     def test_a_dlaunch_that_is_a_worker_tells_its_own_agent(self):
         done = self.run_job(DLAUNCH, *self.say('{"message": "inner words"}'))
         self.assertEqual(done.returncode, 3)
-        self.assertRegex(done.stderr.splitlines()[-1],
+        self.assertRegex(summary(done.stderr),
                          r"^dlaunch: failed: rank 0 \(.*\) exited with code 3: rank 0 \(.*\) exited with code 3: inner words; ")
 
     def test_the_first_exception_is_the_cause_though_its_process_ends_last(self):
@@ -184,7 +184,7 @@ class ErrorFiles(Failure):
             file.write(SLOW_TO_DIE)
         done = self.run_job("--nproc-per-node=2", "train.py", PYTHON_EXEC=PYTHON)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1],
+        self.assertRegex(summary(done.stderr),
                          r"^dlaunch: failed: rank 1 \(.*\) had failed, and was stopped before it had exited: RuntimeError: the cause; no")
         self.assertRegex(done.stderr, r"(?m)^  .* later: rank 0 \(.*\) exited with code 7$")
 
@@ -294,7 +294,7 @@ class People(Failure):
             self.addCleanup(agent.communicate)
             self.addCleanup(agent.kill)
         for node, agent in enumerate(agents):
-            last_line = agent.communicate(timeout=PATIENCE)[1].splitlines()[-1]
+            last_line = summary(agent.communicate(timeout=PATIENCE)[1])
             self.assertIn(f" exited with code 1: {self.SUSPICION}; ", last_line)
             with open(self.path(str(node)), encoding="utf-8") as file:
                 report = json.load(file)
@@ -391,30 +391,30 @@ class OutOfMemory(Failure):
         return group
 
     def remove_group(self):
-        deadline = time.monotonic() + PATIENCE
-        while True:
+        def is_gone():  # not until the kernel has let the last process go
             try:
-                return os.rmdir(self.group)
-            except OSError:  # until the kernel has let the last process go
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
+                os.rmdir(self.group)
+            except OSError:
+                return False
+            return True
+        wait_until(is_gone, f"{self.group} is empty")
 
     def test_a_job_in_a_group_that_is_too_small(self):
         job = subprocess.run(["sh", "-c", f"echo $$ > {self.group}/cgroup.procs && exec \"$@\"", "sh", DLAUNCH, "--nproc-per-node=2", "sh",
                               "-c", "[ $RANK = 0 ] && exec sleep 1000; exec \"$@\"", "sh", *HUNGRY],
                              capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, "TMPDIR": self.tmp})
         self.assertEqual(job.returncode, 137, job.stderr)
-        self.assertRegex(job.stderr.splitlines()[-1],
+        self.assertRegex(summary(job.stderr),
                          r"rank 1 \(.*\) was killed by signal 9 \(SIGKILL\): the kernel's out-of-memory killer "
                          rf"\(limit 512 MiB of cgroup \S*/{os.path.basename(self.group)}\); not restarted")
+        self.assertRegex(remedy(job.stderr), r"^raise the memory limit of 512 MiB, .*: rank 1 held up to [45]\d\d(\.\d)? MiB, rank 0 holds \d.* [KM]iB$")
 
     def test_a_child_of_a_worker_is_killed(self):
         job = subprocess.run(["sh", "-c", f"echo $$ > {self.group}/cgroup.procs && exec \"$@\"", "sh", DLAUNCH, "sh", "-c",
                               "\"$@\"; exit 3", "sh", *HUNGRY],
                              capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, "TMPDIR": self.tmp})
         self.assertEqual(job.returncode, 3, job.stderr)
-        self.assertRegex(job.stderr.splitlines()[-1], r"exited with code 3: the kernel's out-of-memory killer killed a process of this job")
+        self.assertRegex(summary(job.stderr), r"exited with code 3: the kernel's out-of-memory killer killed a process of this job")
 
     @staticmethod
     def kills_of_the_kernel():

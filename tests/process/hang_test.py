@@ -18,7 +18,7 @@ import time
 import unittest
 import uuid
 
-from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, is_sanitized, main, wait_until
+from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, is_sanitized, main, remedy, summary, wait_until
 
 STRAGGLER = os.path.join(os.path.dirname(BIN), "tests", "straggler")
 LIMIT = 4  # of --hang-timeout: much longer than a busy machine lets a sum wait, or a rank come to the first one
@@ -139,9 +139,10 @@ class Watch(Hang):
         code, _, err = self.run_job("--nproc-per-node=3", f"--hang-timeout={LIMIT}", f"--report={self.dir}/end.json",
                                     f"--events={self.dir}/events", STRAGGLER, "absent")
         self.assertEqual(code, 1)
-        self.assertRegex(err.splitlines()[-1],
+        self.assertRegex(summary(err),
                          rf"^dlaunch: failed: nothing has moved for {LIMIT} s \(--hang-timeout\): "
                          rf"rank 2 \(local rank 2, node 0, host .*\){NEVER_CAME.removeprefix('rank 2')}; not restarted: --max-restarts is 0")
+        self.assertRegex(remedy(err), "^without --hang-timeout, run 'dlaunch dump [^ ]+' on host [^ ]+ while it hangs: .* rank 2$")
         report = self.report()
         self.assertEqual((report["cause"]["kind"], report["cause"]["rank"]), ("hang", 2))
         self.assertRegex(report["collectives"][0], f"^{NEVER_CAME}(; rank 2 is in recv from rank 0)?$")

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from common import DLAUNCH, PATIENCE, alive, environment, wait_until
+from common import DLAUNCH, PATIENCE, alive, environment, summary, wait_until
 
 # A worker that writes its pid and those of a child and of a daemon in a session of its own, and then stays.
 FAMILY = """
@@ -104,5 +104,5 @@ class Hosts(unittest.TestCase):
     def one_failure(self, done, pattern, code=1):
         """The last line matches, and no other line reports a failure or a stop."""
         self.assertEqual(done.returncode, code, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], pattern)
+        self.assertRegex(summary(done.stderr), pattern)
         self.assertEqual(len(re.findall("failed: |stopped: ", done.stderr)), 1, done.stderr)

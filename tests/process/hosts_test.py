@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 
-from common import PATIENCE, free_port, main, most_memory_of, wait_until
+from common import PATIENCE, free_port, main, most_memory_of, summary, wait_until
 from hosts_case import DUMP, FAMILY, Hosts
 
 
@@ -240,7 +240,7 @@ class OwnMachine(Hosts):
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 130, err)
         self.assertTrue(all(os.path.exists(self.path(f"end.{rank}")) for rank in range(3)), err)
-        self.assertRegex(err.splitlines()[-1], r"^dlaunch: stopped: node \d \(host 127.0.0.\d\) was stopped by SIGINT$")
+        self.assertRegex(summary(err), r"^dlaunch: stopped: node \d \(host 127.0.0.\d\) was stopped by SIGINT$")
         self.nothing_remains()
 
     def test_a_second_signal_ends_it_at_once(self):

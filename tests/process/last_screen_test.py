@@ -8,12 +8,13 @@ is no program of this machine.
 import json
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from common import BIN, DLAUNCH, PATIENCE, environment, main, wait_until
+from common import BIN, DLAUNCH, PATIENCE, environment, is_sanitized, main, remedy, summary, wait_until
 
 ALL_REDUCE = os.path.join(os.path.dirname(BIN), "tests", "all_reduce_worker")
 
@@ -54,12 +55,78 @@ class LastWords(LastScreen):
         done = self.run_job("sh", "-c", "printf \"terminate called after throwing an instance of 'std::runtime_error'\\n"
                             "  what():  31998 entries\\n\" >&2; kill -ABRT $$")
         self.assertEqual(done.returncode, 134)
-        self.assertRegex(done.stderr.splitlines()[-1], r"was killed by signal 6 \(SIGABRT\)(, core dumped)?: std::runtime_error: 31998 entries; ")
+        self.assertRegex(summary(done.stderr), r"was killed by signal 6 \(SIGABRT\)(, core dumped)?: std::runtime_error: 31998 entries; ")
 
     def test_a_missing_library_is_named_with_what_to_do(self):
         done = self.run_job("sh", "-c", "echo './probe: error while loading shared libraries: libx.so.1: cannot open shared object file: "
                             "No such file or directory' >&2; exit 127")
-        self.assertRegex(done.stderr.splitlines()[-1], r"exited with code 127: the shared library libx\.so\.1 was not found; .*LD_LIBRARY_PATH")
+        self.assertRegex(summary(done.stderr), r"exited with code 127: the shared library libx\.so\.1 was not found; not restarted")
+        self.assertRegex(remedy(done.stderr), r"^ldd sh on host \S+ lists what is missing; add the folder of libx\.so\.1 to LD_LIBRARY_PATH")
+
+
+class Remedies(LastScreen):
+    def in_shell(self, script, before=()):
+        done = self.run_job("sh", "-c", script, before=before)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(summary(done.stderr), "^dlaunch: failed: ")
+        return remedy(done.stderr)
+
+    def test_none_for_a_failure_that_only_its_author_knows(self):
+        self.assertEqual(self.in_shell("echo loss is NaN >&2; exit 3"), "")
+
+    def test_a_library_beside_dlaunch_is_found(self):
+        folder = os.path.join(os.path.dirname(BIN), "lib")
+        names = [name for name in os.listdir(folder) if name.startswith("libdlaunch.so.")]
+        if not names:
+            self.skipTest("libdlaunch is not built")
+        said = self.in_shell(f"echo './p: error while loading shared libraries: {names[0]}: cannot open shared object file: ' >&2; exit 127")
+        self.assertRegex(said, rf"^dlaunch --export=LD_LIBRARY_PATH={folder} \.\.\. ")
+
+    def test_a_command_that_is_not_there_and_one_that_may_not_run(self):
+        self.assertRegex(self.in_shell("no-such-command-anywhere"), "^install no-such-command-anywhere on host ")
+        self.assertRegex(self.in_shell("echo > script; exec ./script"), r"^chmod \+x ./script on host ")
+
+    def test_the_limit_that_a_worker_has_met(self):
+        limited = ["sh", "-c", 'ulimit -f 10; exec "$@"', "sh"]
+        self.assertRegex(self.in_shell("exec yes > file", limited), r"^raise ulimit -f on host \S+: it is \d+(\.\d)? KiB")
+        limited = ["sh", "-c", 'ulimit -v 2000000; exec "$@"', "sh"]
+        if not is_sanitized():
+            self.assertRegex(self.in_shell("echo MemoryError >&2; exit 1", limited), r"^raise ulimit -v on host \S+: it is 1\.9 GiB")
+
+    def test_a_crash_leads_to_a_core_dump_and_the_core_dump_to_a_stack(self):
+        with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as file:
+            if file.read().strip() != "core" or resource.getrlimit(resource.RLIMIT_CORE)[1] != resource.RLIM_INFINITY:
+                self.skipTest("core dumps go elsewhere here, or may not be as large as they get")
+        crash = "kill -SEGV $$"
+        off, on = (["sh", "-c", f'ulimit -Sc {limit}; exec "$@"', "sh"] for limit in ("0", "unlimited"))
+        self.assertRegex(self.in_shell(crash, off), rf"^'ulimit -c unlimited' before dlaunch \(it is 0 on host \S+\), then gdb -batch -ex bt sh "
+                         rf"{self.dir}/core(\.\*)?$")
+        said = self.in_shell(crash, on)
+        self.assertRegex(said, rf"^gdb -batch -ex bt sh {self.dir}/core(\.\d+)? on host \S+$")
+        self.assertTrue(os.path.exists(said.split()[5]), said)
+        if shutil.which("gdb"):
+            stack = subprocess.run(said.split()[:6], cwd=self.dir, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            self.assertIn("\n#0 ", stack.stdout, stack.stderr)
+
+    def test_a_crash_where_no_core_dump_is_allowed(self):
+        with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as file:
+            if file.read().startswith("|"):
+                self.skipTest("the limit on core dumps does not count here")
+        said = self.in_shell("kill -FPE $$", ["sh", "-c", 'ulimit -c 0; exec "$@"', "sh"])
+        self.assertRegex(said, r"^dlaunch \.\.\. gdb -batch -ex run -ex bt --args sh \.\.\. prints the stack" if os.path.exists("/usr/bin/gdb")
+                         else r"^allow core dumps on host \S+ \(ulimit -Hc is 0: ")
+
+    def test_a_kill_by_hand(self):
+        with open("/proc/vmstat", encoding="ascii") as vmstat:
+            if "\noom_kill " not in vmstat.read():
+                self.skipTest("this kernel does not count its own kills")
+        self.assertRegex(self.in_shell("kill -KILL $$"), r"^dmesg, journalctl and the log of .* may name who killed it$")
+
+    def test_a_python_module_that_is_not_there(self):
+        with open(self.path("train.py"), "w", encoding="utf-8") as file:
+            file.write("import no_such_module_anywhere.part\n")
+        said = remedy(self.run_job("train.py").stderr)
+        self.assertRegex(said, r"^install the package of no_such_module_anywhere for \S*python\S* on host ")
 
 
 class Programs(LastScreen):
@@ -71,7 +138,7 @@ class Programs(LastScreen):
         os.chmod(program, 0o755)
         done = self.run_job(program)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], rf"could not be started: it is {name} program, and this machine is \w+ ")
+        self.assertRegex(summary(done.stderr), rf"could not be started: it is {name} program, and this machine is \w+ ")
         self.assertNotIn("run by a shell", done.stderr)
 
 
@@ -135,13 +202,13 @@ class Limits(LastScreen):
         name, inside = self.make_group(6)
         done = self.run_job("--nproc-per-node=8", "sleep", "1000", before=inside)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], rf"could not be started: .*\(pids\.max is 6 in cgroup \S*/{name}\); raise the limit on processes: ")
+        self.assertRegex(summary(done.stderr), rf"could not be started: .*\(pids\.max is 6 in cgroup \S*/{name}\); raise the limit on processes: ")
 
     def test_a_process_too_many_in_a_worker_is_reported_with_its_cgroup(self):
         name, inside = self.make_group(12)
         done = self.run_job("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do sleep 1000 & done; wait", before=inside)
         self.assertNotEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], r"a limit on processes and threads was reached meanwhile "
+        self.assertRegex(summary(done.stderr), r"a limit on processes and threads was reached meanwhile "
                          rf"\(pids\.max is 12 in cgroup \S*/{name}\)")
 
     @unittest.skipUnless(os.path.exists(ALL_REDUCE), "without the gloo backend")
@@ -158,7 +225,7 @@ class Limits(LastScreen):
                             before=["sh", "-c", 'ulimit -f 10; exec "$@"', "sh"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"dlaunch: cannot write \S+/stdout\.log: File too large; ")
-        self.assertRegex(done.stderr.splitlines()[-1], r"dlaunch: the log files in \S+ have gaps: ")
+        self.assertRegex(summary(done.stderr), r"dlaunch: the log files in \S+ have gaps: ")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 
-from common import DLAUNCH, PATIENCE, alive, environment, helpers_of, main, wait_until
+from common import DLAUNCH, PATIENCE, alive, environment, helpers_of, main, summary, wait_until
 from launch_case import FAMILY, Launch
 
 
@@ -22,7 +22,7 @@ class Results(Launch):
     def test_a_failed_worker_is_named_with_its_last_words(self):
         done = self.run_dlaunch("--nproc-per-node=2", "sh", "-c", "[ $RANK = 0 ] && exec sleep 1000; echo boom >&2; exit 3")
         self.assertEqual(done.returncode, 3)
-        last = done.stderr.splitlines()[-1]
+        last = summary(done.stderr)
         self.assertRegex(last, r"^dlaunch: failed: rank 1 \(local rank 1, node 0, host \S+, pid \d+\) exited with code 3; not restarted")
         self.assertIn("  | boom", done.stderr)
 
@@ -66,7 +66,7 @@ class Results(Launch):
     def test_restarts_are_counted(self):
         done = self.run_dlaunch("--max-restarts=1", "sh", "-c", "exit 4")
         self.assertEqual(done.returncode, 4)
-        self.assertIn("1 of 1 restarts were used", done.stderr.splitlines()[-1])
+        self.assertIn("1 of 1 restarts were used", summary(done.stderr))
 
 
 class Output(Launch):
@@ -111,7 +111,7 @@ class Signals(Launch):
         job.send_signal(signal.SIGINT)  # the daemons ignore it: do not wait for the grace time
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 143, err)
-        self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node 0 .* was stopped by SIGTERM$")
+        self.assertRegex(summary(err), "^dlaunch: stopped: node 0 .* was stopped by SIGTERM$")
 
     def test_processes_that_ignore_the_signal_are_killed_after_the_grace_time(self):
         job = self.start("--stop-timeout=1000,INT@0.2", "sh", "-c", "trap '' TERM INT; echo $$ > pid.0; while :; do sleep 1000; done")
@@ -157,7 +157,7 @@ class Signals(Launch):
                                      f"trap '[ $RANK = 0 ] && {exits[0]}; {exits[1]}' TERM; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
             self.assertEqual(ended, code, err)
             good = "; all workers here returned 0 \\(--preempt-ok\\)" if code == 0 else ""
-            self.assertRegex(err.splitlines()[-1], f"^dlaunch: stopped: node 0 .* was stopped by SIGTERM{good}$")
+            self.assertRegex(summary(err), f"^dlaunch: stopped: node 0 .* was stopped by SIGTERM{good}$")
         ended, err = self.end_by(signal.SIGINT, 1, "--preempt-ok", "sh", "-c", "trap 'exit 0' INT; echo $$ > pid.0; while :; do sleep 0.01; done")
         self.assertEqual(ended, 130, err)
 

@@ -84,7 +84,8 @@ class Mistakes(Launch):
             self.assertEqual(done.returncode, 1, done.stderr)
             # On a busy machine, even an immediate rejection may be noticed too late.
             self.assertRegex(done.stderr, rf"^dlaunch: failed: waited 300 ms for node 0 at 127\.0\.0\.1:{port}, which never answered: "
-                                          r"(connection refused|no answer within \S+ \w+) \(the host .*\)\n$")
+                                          r"(connection refused|no answer within \S+ \w+) \(the host .*\)\n"
+                                          rf"  try: .* dlaunch doctor --peer=127\.0\.0\.1:{port}\n$")
 
     def test_another_server_at_the_port_is_reported(self):
         with socket.socket() as other:
@@ -101,8 +102,9 @@ class Mistakes(Launch):
             self.assertIn("the peer is not dlaunch: it begins with '<!DOCTYPE HTML><title>", err)
 
     def test_nodes_that_never_come_are_named(self):
-        self.expect(1, "nodes 1 and 2 of 3 did not join at ", "--nnodes=3", "--node-rank=0", f"--master-port={free_port()}",
-                    "--join-timeout=0.3", "true")
+        done = self.run_dlaunch("--nnodes=3", "--node-rank=0", f"--master-port={free_port()}", "--join-timeout=0.3", "true")
+        self.assertRegex(done.stderr, r"\Adlaunch: failed: nodes 1 and 2 of 3 did not join at .*\n"
+                                      r"  try: start this command on the missing nodes, with the --node-rank of each: 1, 2; .*\n\Z")
 
     def test_help(self):
         self.assertIn("Usage: dlaunch [options] program", self.run_dlaunch("--help").stdout)

@@ -15,7 +15,7 @@ import sys
 import urllib.error
 import urllib.request
 
-from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, main, wait_until
+from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, main, remedy, summary, wait_until
 from hosts import Hosts
 from launch_case import FAMILY, Launch
 
@@ -55,7 +55,7 @@ class Health(Launch):
             port = other.getsockname()[1]
             done = self.run_dlaunch("echo", "started", **{self.PORT: str(port)})
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], rf":{port}: .*in use.*choose a free port with {self.PORT}")
+        self.assertRegex(summary(done.stderr), rf":{port}: .*in use.*choose a free port with {self.PORT}")
 
     def test_without_a_port_there_is_none(self):
         self.assertEqual(self.run_dlaunch("true", **{self.PORT: ""}).returncode, 0)
@@ -141,7 +141,7 @@ class TwoHosts(Launch):
         errors = [job.communicate(timeout=PATIENCE)[1] for job in jobs]
         self.assertEqual([job.returncode for job in jobs], [6, 6], errors)
         for error in errors:
-            self.assertRegex(error.splitlines()[-1], r"failed: rank 1 \(local rank 0, node 1, .*exited with code 6; 1 of 1 restarts were used")
+            self.assertRegex(summary(error), r"failed: rank 1 \(local rank 0, node 1, .*exited with code 6; 1 of 1 restarts were used")
         self.assertTrue(os.path.exists(os.path.join(self.dir, "seen.0.1")))
 
     def test_kill_9_of_one_agent_ends_the_other_and_leaves_nothing(self):
@@ -150,7 +150,8 @@ class TwoHosts(Launch):
         jobs[1].kill()
         _, err = jobs[0].communicate(timeout=PATIENCE)
         self.assertEqual(jobs[0].returncode, 1)
-        self.assertIn("node 1 (host", err.splitlines()[-1])
+        self.assertIn("node 1 (host", summary(err))
+        self.assertRegex(remedy(err), "^look at the terminal of dlaunch on [^ ]+, and at dmesg and journalctl there$")
         wait_until(lambda: not any(alive(pid) for pid in pids), f"none of {pids} is alive")
 
 

@@ -15,7 +15,7 @@ import time
 import unittest
 import uuid
 
-from common import DLAUNCH, PATIENCE, children_of, helpers_of, is_sanitized, main, marked, wait_until
+from common import DLAUNCH, PATIENCE, children_of, helpers_of, is_sanitized, main, marked, summary, wait_until
 
 NOBODY = 200_000 + os.getpid()  # a user who has no process yet, nor in another run of this test
 
@@ -185,7 +185,7 @@ class Limits(OddStart):
         for limit in range(1, 7):
             wait_until(lambda: not self.has_processes(NOBODY), "the last job's helpers count no more")
             done = self.run_job("--nproc-per-node=4", "sh", "-c", "echo up; exec sleep 1000", before=become(limit))
-            last = done.stderr.splitlines()[-1]
+            last = summary(done.stderr)
             if limit < 3:
                 self.assertRegex(last, "^dlaunch: cannot start the keeper process: " + advice)
             else:
@@ -208,7 +208,7 @@ class Limits(OddStart):
             except OSError:
                 too_much = middle
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr.splitlines()[-1], r"^dlaunch: failed: rank \d .* could not be started: Argument list too long "
+        self.assertRegex(summary(done.stderr), r"^dlaunch: failed: rank \d .* could not be started: Argument list too long "
                                                        r"\(its arguments and variables together; pass less, or raise ulimit -s\)")
 
 

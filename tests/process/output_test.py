@@ -14,7 +14,7 @@ import stat
 import subprocess
 import time
 
-from common import DLAUNCH, PATIENCE, free_port, main
+from common import DLAUNCH, PATIENCE, free_port, main, summary
 from output_case import SPEAK, Output
 
 
@@ -103,7 +103,7 @@ class Files(Output):
         kept = self.log(0)
         missing = 20000 * 11 - len(kept)
         lines = 20000 - kept.count("\n")
-        self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: the log files in {self.logs}/standalone-\w+ have gaps: {lines} lines \({missing} bytes\) "
+        self.assertRegex(summary(done.stderr), rf"^dlaunch: the log files in {self.logs}/standalone-\w+ have gaps: {lines} lines \({missing} bytes\) "
                                                        r"could not be written, in 1 file$")
         done = subprocess.run([DLAUNCH, "sh", "-c", f"head -c 200000 /dev/zero > {self.dir}/large; kill -l $?"], preexec_fn=limited,
                               capture_output=True, text=True, timeout=PATIENCE, check=False)

@@ -17,7 +17,7 @@ import subprocess
 import termios
 import unittest
 
-from common import DLAUNCH, PATIENCE, main, most_memory_of, state_of, wait_until
+from common import DLAUNCH, PATIENCE, main, most_memory_of, state_of, summary, wait_until
 from output_case import SPEAK, Output
 
 
@@ -93,7 +93,7 @@ class ReadersThatStop(Output):
         self.assertEqual(job.wait(PATIENCE), 0)
         dropped = self.report()["dropped"]
         self.assertEqual(list(dropped), ["stdout"])
-        last = job.stderr.read().decode().splitlines()[-1]
+        last = summary(job.stderr.read().decode())
         self.assertRegex(last, rf"^dlaunch: dropped {dropped['stdout']['lines']} lines \({dropped['stdout']['bytes']} bytes\) of standard output: its reader "
                          rf"took nothing for 200 ms \(--output-timeout\); the log files in {self.logs}/standalone-\w+ are complete$")
         self.assertEqual(self.log(0).count("\n"), self.LINES)

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 
-from common import BIN, DLAUNCH, PATIENCE, main, wait_until
+from common import BIN, DLAUNCH, PATIENCE, main, summary, wait_until
 from hosts_case import DUMP, FAMILY, Hosts
 
 SSHD = "/usr/sbin/sshd"
@@ -141,7 +141,7 @@ class OverSsh(Hosts):
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 130, err)
         self.assertTrue(all(os.path.exists(self.path(f"end.{rank}")) for rank in range(3)), err)
-        self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node .* was stopped by SIGINT$")
+        self.assertRegex(summary(err), "^dlaunch: stopped: node .* was stopped by SIGINT$")
         self.nothing_remains()
 
     def test_kill_9_leaves_nothing_on_any_host(self):

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-from common import DLAUNCH, PATIENCE, TORCH_PYTHON, environment, main, wait_until
+from common import DLAUNCH, PATIENCE, TORCH_PYTHON, environment, main, summary, wait_until
 
 PYTHON = TORCH_PYTHON
 
@@ -102,7 +102,7 @@ hang()
     def test_the_report_has_the_reason(self):
         done = self.run_clients("timer(time.time())\nhang()", f"--report={self.path('end.json')}")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], r"^dlaunch: failed: rank 0 \(.*\) was killed by signal 9 \(SIGKILL\): its timer 'step' expired; not restarted")
+        self.assertRegex(summary(done.stderr), r"^dlaunch: failed: rank 0 \(.*\) was killed by signal 9 \(SIGKILL\): its timer 'step' expired; not restarted")
         with open(self.path("end.json"), encoding="utf-8") as file:
             self.assertIn("its timer 'step' expired", json.load(file)["cause"]["text"])
 
@@ -110,7 +110,7 @@ hang()
         done = self.run_clients('write(line(time.time(), "asks for none", signal=0))\ntimer(time.time() + 0.2)\nhang()')
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
         self.assertRegex(done.stderr, r"dlaunch: timer 'asks for none' of process \d+.* has expired; it asks for no signal\n")
-        self.assertRegex(done.stderr.splitlines()[-1], "its timer 'step' expired")
+        self.assertRegex(summary(done.stderr), "its timer 'step' expired")
 
     def test_timers_released_or_renewed_in_time_kill_no_process(self):
         """Rank 1's timer expires after the two of rank 0 would have."""
@@ -128,7 +128,7 @@ else:
 hang()
 """, "--nproc-per-node=2")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], "rank 1 .*: its timer 'step' expired")
+        self.assertRegex(summary(done.stderr), "rank 1 .*: its timer 'step' expired")
         self.assertNotIn("other failure", done.stderr)
 
     def test_it_is_the_clients_signal_that_is_sent(self):
@@ -141,7 +141,7 @@ while not heard:
 sys.exit(3)
 """)
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("exited with code 3: it had received SIGUSR1 because its timer 'first' expired", done.stderr.splitlines()[-1])
+        self.assertIn("exited with code 3: it had received SIGUSR1 because its timer 'first' expired", summary(done.stderr))
 
     def test_what_is_no_signal_is_sigkill(self):
         for signo in (1000, "x"):
@@ -179,7 +179,7 @@ timer(time.time() + 0.05, "own")
 hang()
 """, STRANGER=str(stranger.pid))
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
-        self.assertIn("its timer 'own' expired", done.stderr.splitlines()[-1])
+        self.assertIn("its timer 'own' expired", summary(done.stderr))
         self.assertIsNone(stranger.poll())
         others = done.stdout.split()
         self.assertEqual(len(others), 4)
@@ -205,7 +205,7 @@ timer(time.time() + 0.05)
 hang()
 """)
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
-        self.assertIn("its timer 'step' expired", done.stderr.splitlines()[-1])
+        self.assertIn("its timer 'step' expired", summary(done.stderr))
         told = [line for line in done.stderr.splitlines() if "cannot read a request for a timer: " in line]
         self.assertEqual(len(told), 20, done.stderr)
         self.assertTrue(told[-1].endswith("; further warnings about timers are not shown"), told[-1])
@@ -218,7 +218,7 @@ timer(time.time() + 0.05, "0")
 hang()
 """)
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
-        self.assertIn("its timer '0' expired", done.stderr.splitlines()[-1])
+        self.assertIn("its timer '0' expired", summary(done.stderr))
         self.assertRegex(done.stderr, r"timer '4096' of process \d+ \(.*\) was rejected: there are 4096 timers already")
 
 
@@ -249,7 +249,7 @@ class Fifo(Timers):
     def test_one_that_is_there_is_used_and_stays(self):
         os.mkfifo(self.path("timers"))
         done = self.run_clients("timer(time.time())\nhang()", TORCHELASTIC_TIMER_FILE=self.path("timers"))
-        self.assertIn("its timer 'step' expired", done.stderr.splitlines()[-1])
+        self.assertIn("its timer 'step' expired", summary(done.stderr))
         self.assertTrue(stat.S_ISFIFO(os.stat(self.path("timers")).st_mode))
 
     def test_another_file_there_is_an_error_before_the_start(self):

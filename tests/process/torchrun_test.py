@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 
-from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port, main, torchrun, wait_until
+from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port, main, remedy, summary, torchrun, wait_until
 from launch_case import Launch
 
 PYTHON = TORCH_PYTHON
@@ -89,8 +89,9 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
             wait_until(lambda: self.answers(port), "torchrun's node 0 listens")
             done = self.run_dlaunch("--nnodes=2", *(option.format(port=port) for option in ours), "true")
             self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: failed: (127\.0\.0\.1:{port} closed the connection|lost the connection to 127\.0\.0\.1:{port}) "
-                             r"before the job started.*; check .*dlaunch runs there \(torchrun cannot join a dlaunch job\)$")
+            self.assertRegex(summary(done.stderr), rf"^dlaunch: failed: (127\.0\.0\.1:{port} closed the connection|lost the connection to 127\.0\.0\.1:{port}) "
+                             r"before the job started")
+            self.assertRegex(remedy(done.stderr), rf"^check that dlaunch runs as node 0 .*torchrun cannot join.*dlaunch doctor --peer=127\.0\.0\.1:{port}$")
 
     def compare(self, options, program, older=False, **variables):
         """Under torchrun (or the older torch.distributed.launch) and under dlaunch; `program`: the words before its own arguments."""

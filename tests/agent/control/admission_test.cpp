@@ -16,7 +16,9 @@ class AdmissionTest : public ::testing::Test {
     join_ = {"j", 1, 4, "b", "0.1", 101};
     join_.rules = rules_of(job_);
   }
-  std::string refusal() {
+  std::string refusal() { return refused().why; }
+  std::string remedy() { return refused().remedy; }
+  Admission::Refusal refused() {
     return Admission(job_).reason_to_refuse(join_, {here_, restarts_, forming_, ending_, fewest_});
   }
 
@@ -34,6 +36,7 @@ TEST_F(AdmissionTest, NodeWithTheSameRulesIsTaken) { EXPECT_EQ(refusal(), ""); }
 TEST_F(AdmissionTest, EachOtherRuleIsNamed) {
   join_.job_id = "k";
   EXPECT_EQ(refusal(), "this is job 'j', not 'k'");
+  EXPECT_EQ(remedy(), "start host b with --rdzv-id=j, or give job 'k' an endpoint of its own");
   join_.job_id = "j";
   const auto refusal_of = [&](const auto& change) {
     JobSpec other = job_;
@@ -54,11 +57,14 @@ TEST_F(AdmissionTest, HostileRulesAreShownShortAndPrintable) {
   EXPECT_LT(refusal().size(), 1100U);
   EXPECT_EQ(refusal().find('\x1b'), std::string::npos);
   EXPECT_TRUE(refusal().starts_with("this job has --nnodes=2, not --nnodes=")) << refusal();
+  EXPECT_LT(remedy().size(), 1100U);
+  EXPECT_EQ(remedy().find('\x1b'), std::string::npos);
 }
 
 TEST_F(AdmissionTest, NumbersOutOfRangeAreRefused) {
   join_.node_rank = 2;
   EXPECT_EQ(refusal(), "--node-rank=2 is outside --nnodes=2");
+  EXPECT_EQ(remedy(), "start host b with a --node-rank from 0 to 1");
   join_.node_rank = 1;
   join_.round = Admission::last_round + 1;
   EXPECT_NE(refusal(), "");
@@ -72,11 +78,13 @@ TEST_F(AdmissionTest, NumbersOutOfRangeAreRefused) {
 TEST_F(AdmissionTest, RankOfAPresentNodeIsTaken) {
   here_.add(0, join_, "", {});
   EXPECT_EQ(refusal(), "--node-rank=1 is taken by host b");
+  EXPECT_EQ(remedy(), "start host b with another --node-rank; no node has 0 yet");
 }
 
 TEST_F(AdmissionTest, FixedJobTakesNobodyWhileItRuns) {
   forming_ = false;
   EXPECT_EQ(refusal(), "all nodes of the job have joined already");
+  EXPECT_EQ(remedy(), "start the job with --nnodes=2:3 to let more nodes join while it runs");
   ending_ = true;
   EXPECT_EQ(refusal(), "the job is ending");
 }
@@ -90,6 +98,7 @@ TEST_F(AdmissionTest, HostThatFailedOftenIsLeftOutUnlessNeeded) {
   EXPECT_EQ(refusal(), "") << "the job cannot go on without it";
   fewest_ = 0;
   EXPECT_EQ(refusal(), "host b is excluded: it failed 2 times (--exclude-after)");
+  EXPECT_EQ(remedy(), "repair host b, or raise --exclude-after on all nodes (it is 2)");
 }
 
 TEST_F(AdmissionTest, FullMajorityMakesANodeWait) {
@@ -113,8 +122,10 @@ TEST_F(AdmissionTest, LastFewRefusalsAreKeptOnceEach) {
   EXPECT_EQ(admission.refused_meanwhile(), "; refused meanwhile: b (why), a (why)");
   for (const char* peer : {"c", "d", "e"}) admission.remember(peer, "why");
   EXPECT_EQ(admission.refused_meanwhile().find("b (why)"), std::string::npos);
+  admission.remember("f", "why", "start host f again");
+  EXPECT_EQ(admission.remedy_of_refusal(), "start host f again");
   admission.forget_refusals();
-  EXPECT_EQ(admission.refused_meanwhile(), "");
+  EXPECT_EQ(admission.refused_meanwhile() + admission.remedy_of_refusal(), "");
 }
 
 }  // namespace

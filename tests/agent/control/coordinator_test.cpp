@@ -46,8 +46,9 @@ TEST_F(CoordinatorTest, MissingNodeIsNamedAtTheDeadline) {
   ASSERT_EQ(sent<End>().size(), 1U);
   EXPECT_EQ(sent<End>()[0].second.outcome.exit_code, 1);
   EXPECT_EQ(sent<End>()[0].second.outcome.cause.why,
-            "node 1 of 2 did not join at m:29500 within 1 min 0 s (--join-timeout); start dlaunch there, "
-            "or see in its output there why it does not reach this address");
+            "node 1 of 2 did not join at m:29500 within 1 min 0 s (--join-timeout)");
+  EXPECT_TRUE(sent<End>()[0].second.outcome.cause.remedy.starts_with(
+      "start this command on the missing node, with --node-rank=1; "));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ inline Failure a_failure() {
   f.exception = "RuntimeError: boom";
   f.traceback = "Traceback\nboom";
   f.hint = "the kernel";
+  f.remedy = "more memory";
   f.log_file = "/logs/stderr.log";
   f.unix_ms = 1'700'000'000'123;
   f.blames_peer = true;
@@ -81,7 +82,7 @@ inline std::vector<Message> one_of_each() {
           Done{4},
           Stopped{4},
           Leave{a_failure()},
-          Refused{"no", false},
+          Refused{"no", false, "yes"},
           NewWorld{world, {8, std::chrono::seconds(5)}},
           StopRound{4, "why", true},
           End{outcome},

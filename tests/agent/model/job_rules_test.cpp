@@ -41,6 +41,23 @@ TEST(JobRules, EachRuleIsNamedWithBothValues) {
   }
 }
 
+TEST(JobRules, TheRemedyNamesBothWays) {
+  const auto remedy = [](const std::function<void(JobSpec&)>& change) {
+    JobSpec other = a_job();
+    change(other);
+    return remedy_of_difference(rules_of(a_job()), rules_of(other), "b");
+  };
+  EXPECT_EQ(remedy([](JobSpec&) {}), "");
+  EXPECT_EQ(remedy([](JobSpec& job) { job.nnodes = 5; }),
+            "start host b with --nnodes=4, or all others with --nnodes=5");
+  EXPECT_EQ(remedy([](JobSpec& job) { job.counts_membership = true; }),
+            "start host b without --count-membership-changes, or all others with "
+            "--count-membership-changes=true");
+  EXPECT_EQ(remedy([](JobSpec& job) { job.policy.final_codes = {3}; }),
+            "start host b without --no-restart-on, or all others with --no-restart-on=3");
+  EXPECT_EQ(remedy_of_difference(rules_of(a_job()), "", "b"), "use one version of dlaunch on all nodes");
+}
+
 TEST(JobRules, AMissingRuleDiffers) {
   EXPECT_EQ(difference(rules_of(a_job()), ""), "this job has --nnodes=4, not nothing");
   EXPECT_EQ(difference("", rules_of(a_job())), "this job has nothing, not --nnodes=4");

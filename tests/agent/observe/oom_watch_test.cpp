@@ -45,17 +45,25 @@ class OomWatchTest : public testing::Test {
 TEST_F(OomWatchTest, NamesTheLowestLimitAboveAndReportsAKillOnce) {
   has_cgroup_v2();
   begin();
-  EXPECT_EQ(watch_.explain(7, killed), "");
+  EXPECT_EQ(watch_.explain(7, killed).cause, "");
   kills_in_group(4);
-  EXPECT_EQ(watch_.explain(7, killed), limited);
-  EXPECT_EQ(watch_.explain(8, killed), "") << "one kill explains one death";
+  EXPECT_EQ(watch_.explain(7, killed).cause, limited);
+  EXPECT_EQ(watch_.explain(8, killed).cause, "") << "one kill explains one death";
+}
+
+TEST_F(OomWatchTest, FindsTheLimitAsANumberToo) {
+  has_cgroup_v2();
+  begin();
+  EXPECT_EQ(watch_.explain(7, killed), OomWatch::Finding{});
+  kills_in_group(4);
+  EXPECT_EQ(watch_.explain(7, killed), (OomWatch::Finding{limited, true, false, 2147483648U}));
 }
 
 TEST_F(OomWatchTest, AWorkerMayFailBecauseItsChildWasKilled) {
   has_cgroup_v2();
   begin();
   kills_in_group(4);
-  EXPECT_EQ(watch_.explain(7, failed),
+  EXPECT_EQ(watch_.explain(7, failed).cause,
             "the kernel's out-of-memory killer killed a process of this job (limit 2 GiB of cgroup /a)");
 }
 
@@ -63,7 +71,7 @@ TEST_F(OomWatchTest, AShellPassesTheKillOnAsACode) {
   has_cgroup_v2();
   begin();
   kills_in_group(4);
-  EXPECT_EQ(watch_.explain(7, {ExitStatus::How::exited, 137, false}), limited);
+  EXPECT_EQ(watch_.explain(7, {ExitStatus::How::exited, 137, false}).cause, limited);
 }
 
 TEST_F(OomWatchTest, WithoutALimitTheMachineWasFull) {
@@ -71,8 +79,8 @@ TEST_F(OomWatchTest, WithoutALimitTheMachineWasFull) {
   has("cgroup/a/memory.max", "max\n");
   begin();
   kills_in_group(4);
-  EXPECT_TRUE(
-      watch_.explain(7, killed).starts_with("the kernel's out-of-memory killer (the machine's memory, "));
+  EXPECT_TRUE(watch_.explain(7, killed).cause.starts_with(
+      "the kernel's out-of-memory killer (the machine's memory, "));
 }
 
 TEST_F(OomWatchTest, CgroupVersionOneIsUnderstood) {
@@ -83,7 +91,7 @@ TEST_F(OomWatchTest, CgroupVersionOneIsUnderstood) {
   has("cgroup/memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
   begin();
   has("cgroup/memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
-  EXPECT_EQ(watch_.explain(7, killed), limited);
+  EXPECT_EQ(watch_.explain(7, killed).cause, limited);
 }
 
 TEST_F(OomWatchTest, InAContainerOnlyItsOwnPartIsMounted) {
@@ -93,7 +101,7 @@ TEST_F(OomWatchTest, InAContainerOnlyItsOwnPartIsMounted) {
   has("cgroup/memory.events", "oom_kill 0\n");
   begin();
   has("cgroup/memory.events", "oom_kill 1\n");
-  EXPECT_EQ(watch_.explain(7, killed), "the kernel's out-of-memory killer (limit 1 MiB of cgroup /)");
+  EXPECT_EQ(watch_.explain(7, killed).cause, "the kernel's out-of-memory killer (limit 1 MiB of cgroup /)");
 }
 
 TEST_F(OomWatchTest, KernelLogNamesProcessesKilledElsewhere) {
@@ -106,8 +114,8 @@ TEST_F(OomWatchTest, KernelLogNamesProcessesKilledElsewhere) {
       "<6>[1.0] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/z,"
       "task_memcg=/z,task=python3,pid=77,uid=0\n"
       "<3>[1.0] Memory cgroup out of memory: Killed process 77 (python3) total-vm:1kB\n";
-  EXPECT_EQ(watch_.explain(7, killed), "") << "77 is not 7";
-  EXPECT_EQ(watch_.explain(77, killed), "the kernel's out-of-memory killer (limit 4 KiB of cgroup /z)");
+  EXPECT_EQ(watch_.explain(7, killed).cause, "") << "77 is not 7";
+  EXPECT_EQ(watch_.explain(77, killed).cause, "the kernel's out-of-memory killer (limit 4 KiB of cgroup /z)");
 }
 
 TEST_F(OomWatchTest, KernelLogMayOmitTheCgroup) {
@@ -116,35 +124,36 @@ TEST_F(OomWatchTest, KernelLogMayOmitTheCgroup) {
   begin();
   kills_on_machine(2);
   log_ = "Memory cgroup out of memory: Killed process 7 (python3) total-vm:1kB\n";
-  EXPECT_EQ(watch_.explain(7, killed), "the kernel's out-of-memory killer (the limit of a cgroup)");
+  EXPECT_EQ(watch_.explain(7, killed).cause, "the kernel's out-of-memory killer (the limit of a cgroup)");
   kills_on_machine(3);
   kills_in_group(4);
-  EXPECT_EQ(watch_.explain(7, killed), limited);
+  EXPECT_EQ(watch_.explain(7, killed).cause, limited);
 }
 
 TEST_F(OomWatchTest, WithoutTheKernelLogItIsOnlyProbable) {
   kills_on_machine(1);
   begin();
   kills_on_machine(2);
-  EXPECT_EQ(watch_.explain(7, killed),
+  EXPECT_EQ(watch_.explain(7, killed).cause,
             "probably the kernel's out-of-memory killer, which has killed processes on this machine since "
             "the job began");
-  EXPECT_EQ(watch_.explain(7, failed), "");
+  EXPECT_EQ(watch_.explain(7, failed).cause, "");
 }
 
 TEST_F(OomWatchTest, KillByHandIsNoOomKillIfTheKernelCounts) {
   kills_on_machine(3);
   begin();
-  EXPECT_EQ(watch_.explain(7, killed),
+  EXPECT_EQ(watch_.explain(7, killed).cause,
             "by another process (kill -9, a scheduler, an administrator); memory had not run out");
-  EXPECT_EQ(watch_.explain(7, failed), "");
+  EXPECT_TRUE(watch_.explain(7, killed).by_another);
+  EXPECT_EQ(watch_.explain(7, failed).cause, "");
 }
 
 TEST_F(OomWatchTest, UnreadableFilesExplainNothing) {
   begin();
-  EXPECT_EQ(watch_.explain(7, killed), "");
+  EXPECT_EQ(watch_.explain(7, killed).cause, "");
   has("proc/vmstat", "oom_kill x\noom_kill");
-  EXPECT_EQ(watch_.explain(7, killed), "");
+  EXPECT_EQ(watch_.explain(7, killed).cause, "");
 }
 
 }  // namespace

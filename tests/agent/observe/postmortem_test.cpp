@@ -89,5 +89,20 @@ TEST_F(PostmortemTest, ReadsTheLastLines) {
   EXPECT_TRUE(examine({ExitStatus::How::signaled, SIGABRT, false}, false, tail).hint.starts_with("E: bad"));
 }
 
+TEST_F(PostmortemTest, SuggestsWhatToTry) {
+  Postmortem postmortem("", "", nullptr, {"b", {"./train"}});
+  postmortem.begin();
+  WorkerExit exit;
+  exit.status = exited(127);
+  exit.tail = "./train: error while loading shared libraries: libx.so.1: cannot open shared object file: No";
+  postmortem.examine(key, getpid(), false, exit);
+  EXPECT_EQ(exit.hint, "the shared library libx.so.1 was not found");
+  EXPECT_TRUE(exit.remedy.starts_with("ldd ./train on host b ")) << exit.remedy;
+  WorkerExit stopped = exit;
+  stopped.remedy.clear();
+  postmortem.examine(key, getpid(), true, stopped);
+  EXPECT_EQ(stopped.remedy, "") << "dlaunch itself has killed it";
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

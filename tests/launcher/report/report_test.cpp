@@ -48,6 +48,24 @@ TEST(Report, LastParagraphIsACompleteLine) {
   EXPECT_EQ(end_report(one).size(), 1U) << "they stand on the screen already";
 }
 
+TEST(Report, WhatToTryFollowsTheSummaryWhereTheCauseIsDetailed) {
+  JobReport one = report();
+  one.outcome.cause.remedy = "more\x1b[2J memory";
+  const std::string summary = end_report(one).back();
+  EXPECT_EQ(summary, first_line_of(summary) + "\n  try: more memory");
+  EXPECT_TRUE(first_line_of(summary).ends_with("; 1 of 1 restarts were used"));
+  EXPECT_EQ(remedy_in(summary), "more memory");
+  EXPECT_NE(report_json(one).find(R"("try": "more)"), std::string::npos);
+  one.node.node_rank = 7;
+  EXPECT_EQ(remedy_in(end_report(one).back()), "") << "another node";
+  one.outcome.cause.kind = agent::FailureKind::node_lost;
+  one.outcome.cause.node_rank = 0;
+  EXPECT_EQ(remedy_in(end_report(one).back()), "more memory") << "node 0 cannot report it";
+  one.outcome.cause.kind = agent::FailureKind::signal;
+  one.node.node_rank = 0;
+  EXPECT_EQ(remedy_in(end_report(one).back()), "") << "the user stopped it";
+}
+
 TEST(Report, TheCauseComesFirstThenTheOthersThenTheRestarts) {
   JobReport one = report();
   one.outcome.others = {failed(0, 1)};

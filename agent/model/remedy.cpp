@@ -1,0 +1,60 @@
+#include "agent/model/remedy.h"
+
+#include "store/base/sanitize.h"
+#include "store/base/text.h"
+
+namespace dlaunch::agent {
+
+std::string remedy_of_missing_nodes(const Address& endpoint, const std::vector<int>& missing) {
+  std::string start = "start this command on more nodes";
+  if (missing.size() == 1) {
+    start = "start this command on the missing node, with --node-rank=" + std::to_string(missing.front());
+  } else if (!missing.empty()) {
+    ShortList ranks;
+    for (const int rank : missing) ranks.add(std::to_string(rank));
+    start = "start this command on the missing nodes, with the --node-rank of each: " + ranks.text();
+  }
+  return start + "; if it runs there already, there: dlaunch doctor --peer=" + to_string(endpoint);
+}
+
+std::string remedy_of_silent_endpoint(const Address& endpoint) {
+  return "check that dlaunch runs as node 0 on " + endpoint.host +
+         " (torchrun cannot join a dlaunch job), --master-addr and --master-port; dlaunch doctor --peer=" +
+         to_string(endpoint);
+}
+
+std::string remedy_of_pause(const std::string& host, Duration node_timeout) {
+  return "find what stopped dlaunch or the machine on host " + host +
+         "; if it may pause for so long, raise --node-timeout (it is " + to_words(node_timeout) + ")";
+}
+
+std::string remedy_of_hang(const JobSpec& job, const Failure& failure, bool is_stopped) {
+  if (failure.rank < 0 || failure.host.empty()) return "";
+  const std::string rank = "rank " + std::to_string(failure.rank);
+  if (is_stopped)
+    return "find what stopped " + rank + " on host " + failure.host + ": SIGSTOP, or a debugger";
+  return "without --hang-timeout, run 'dlaunch dump " + job.id + "' on host " + failure.host +
+         " while it hangs: it shows the stacks of " + rank;
+}
+
+std::string remedy_of_early_return() {
+  return "give every rank the same number of steps, or call barrier() before destroy_process_group()";
+}
+
+std::string remedy_of_health_check(const std::string& command, const std::string& host) {
+  constexpr std::size_t longest = 200;
+  return "run the health check by hand on host " + host + ": " +
+         shortened(sanitize_for_terminal(command), longest);
+}
+
+std::string remedy_of_unkillable(const std::string& host) {
+  return "dmesg on host " + host +
+         ": a process that survives SIGKILL waits in the kernel, often for a network file system, a disk or "
+         "a GPU";
+}
+
+std::string remedy_of_killed_helper(const std::string& host) {
+  return "dmesg and journalctl on host " + host + " may show who killed it";
+}
+
+}  // namespace dlaunch::agent

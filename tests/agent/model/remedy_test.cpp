@@ -1,0 +1,48 @@
+#include "agent/model/remedy.h"
+
+#include <gtest/gtest.h>
+
+namespace dlaunch::agent {
+namespace {
+
+TEST(Remedy, MissingNodesAreStartedWithTheirRanks) {
+  const Address endpoint{"10.0.0.1", 29500};
+  EXPECT_EQ(remedy_of_missing_nodes(endpoint, {1}),
+            "start this command on the missing node, with --node-rank=1; if it runs there already, there: "
+            "dlaunch doctor --peer=10.0.0.1:29500");
+  EXPECT_TRUE(
+      remedy_of_missing_nodes(endpoint, {1, 3})
+          .starts_with("start this command on the missing nodes, with the --node-rank of each: 1, 3; "));
+  EXPECT_TRUE(remedy_of_missing_nodes(endpoint, {}).starts_with("start this command on more nodes; "));
+}
+
+TEST(Remedy, AnEndpointThatDoesNotAnswerIsProbed) {
+  EXPECT_TRUE(remedy_of_silent_endpoint({"a", 29500}).ends_with("dlaunch doctor --peer=a:29500"));
+}
+
+TEST(Remedy, APauseIsComparedWithTheTimeout) {
+  EXPECT_TRUE(remedy_of_pause("b", std::chrono::seconds(5)).ends_with("raise --node-timeout (it is 5 s)"));
+}
+
+TEST(Remedy, AHangIsLookedAtWhileItLasts) {
+  JobSpec job;
+  job.id = "j";
+  Failure failure;
+  EXPECT_EQ(remedy_of_hang(job, failure, false), "") << "nobody knows which rank";
+  failure.rank = 2;
+  failure.host = "b";
+  EXPECT_EQ(
+      remedy_of_hang(job, failure, false),
+      "without --hang-timeout, run 'dlaunch dump j' on host b while it hangs: it shows the stacks of rank 2");
+  EXPECT_EQ(remedy_of_hang(job, failure, true), "find what stopped rank 2 on host b: SIGSTOP, or a debugger");
+}
+
+TEST(Remedy, TextOfTheUserIsMadeSafe) {
+  const std::string text = remedy_of_health_check("\x1b[2J" + std::string(1000, 'x'), "b");
+  EXPECT_TRUE(text.starts_with("run the health check by hand on host b: "));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_LT(text.size(), 300U);
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
