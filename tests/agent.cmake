@@ -17,6 +17,7 @@ dlaunch_test(NAME agent_test
     agent/control/fencing_test.cpp
     agent/control/handshake_test.cpp
     agent/control/hang_detector_test.cpp
+    agent/control/hang_notes_test.cpp
     agent/control/health_gate_test.cpp
     agent/control/job_ending_test.cpp
     agent/control/last_call_test.cpp

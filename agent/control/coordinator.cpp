@@ -26,7 +26,8 @@ Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now,
       admission_(job_),
       waiting_(now, job_.join_timeout),
       last_call_(job_.nnodes, job_.last_call),
-      hang_detector_(job_.hang_timeout) {
+      hang_detector_(job_.hang_timeout),
+      hang_notes_(job_.hang_note) {
   world_.store = std::move(own);
   world_.leader = agent_;
 }

@@ -44,6 +44,7 @@
 #include "agent/control/earlier_worlds.h"
 #include "agent/control/failure_collector.h"
 #include "agent/control/hang_detector.h"
+#include "agent/control/hang_notes.h"
 #include "agent/control/job_ending.h"
 #include "agent/control/last_call.h"
 #include "agent/control/leadership.h"
@@ -176,6 +177,9 @@ class Coordinator {
   void on_heartbeat(TimePoint now, MemberId member, const Heartbeat& heartbeat, CoordinatorActions& out);
   void on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out);
   void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
+  [[nodiscard]] Duration stall() const;
+  void note_stall(CoordinatorActions& out) const;
+  [[nodiscard]] std::string advice_for_stall() const;
   void on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
   void on_timer(TimePoint now, CoordinatorActions& out);
@@ -264,8 +268,9 @@ class Coordinator {
   SuspensionDetector suspension_;
   TimePoint stop_deadline_;
 
-  FailureCollector failures_;          // of the current round
-  HangDetector hang_detector_;         // of the current round's workers
+  FailureCollector failures_;   // of the current round
+  HangDetector hang_detector_;  // of the current round's workers
+  HangNotes hang_notes_;
   std::optional<MemberId> preempted_;  // in this round; the other nodes have notice of it
   TimePoint collect_until_;
   std::string no_restart_;            // why none follows

@@ -34,6 +34,9 @@ void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, Coordinato
     end_failed(now, out);
     return;
   }
+  // A user who stops a job that stands still wants to know why it did.
+  const bool is_asked_why = cause.kind == FailureKind::signal && state_ == State::running;
+  if (is_asked_why && stall() > Duration(0)) note_stall(out);
   if (state_ == State::running) stop_world(now, describe(cause), out);
   collect(now);
 }

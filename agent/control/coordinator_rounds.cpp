@@ -50,6 +50,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   world_.fencing = leadership_.tokens().next();
   failures_.begin();
   hang_detector_.begin();
+  hang_notes_.begin();
   preempted_.reset();
   last_call_.cancel();
   earlier_worlds_.on_world();
@@ -271,12 +272,33 @@ void Coordinator::on_preempt(MemberId member, const Preempt& preempt, Coordinato
   }
 }
 
+Duration Coordinator::stall() const { return hang_detector_.stall(membership_, job_.hang_note); }
+
+void Coordinator::note_stall(CoordinatorActions& out) const {
+  const Diagnosis diagnosis = hang_detector_.diagnosis();
+  out.emplace_back(LogMessage{Severity::warning, hang_detector_.note(diagnosis, world_, stall())});
+  for (std::size_t i = 1; i < diagnosis.sentences.size(); ++i)
+    out.emplace_back(LogMessage{Severity::warning, diagnosis.sentences[i]});
+}
+
+std::string Coordinator::advice_for_stall() const {
+  return "the stacks: dlaunch dump " + job_.id + " on each host; --hang-timeout " +
+         (job_.hang_timeout > Duration(0) ? "ends the job after " + to_words(job_.hang_timeout)
+                                          : "ends such a job");
+}
+
 // If no worker has moved for the limit, the job hangs.
 void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& progress,
                               CoordinatorActions& out) {
   if (progress.round != world_.round) return;
   hang_detector_.take(member, progress);
-  if (state_ != State::running || !hang_detector_.hangs(membership_)) return;
+  if (state_ != State::running) return;
+  if (!hang_detector_.hangs(membership_)) {
+    if (!hang_notes_.take(stall())) return;
+    note_stall(out);
+    out.emplace_back(LogMessage{Severity::info, advice_for_stall()});
+    return;
+  }
   const Diagnosis diagnosis = hang_detector_.diagnosis();
   Failure failure = hang_detector_.failure(diagnosis, world_);
   failure.remedy = remedy_of_hang(job_, failure, hang_detector_.is_stopped(failure.rank));

@@ -6,16 +6,18 @@
 
 namespace dlaunch::agent {
 
-bool HangDetector::hangs(const Membership& membership) const {
-  if (limit_ == Duration(0)) return false;
-  bool any_inside = false;
+Duration HangDetector::stall(const Membership& membership, Duration polling) const {
+  bool any_waits = false;
+  Duration least = Duration::max();
   for (const auto& [member, node] : membership.nodes()) {
     if (!node.active || node.done) continue;
     const auto report = reports_.find(member);
-    if (report == reports_.end() || report->second.quiet < limit_) return false;
-    any_inside = any_inside || report->second.inside;
+    if (report == reports_.end()) return Duration(0);
+    const Progress& progress = report->second;
+    least = std::min(least, progress.quiet);
+    any_waits = any_waits || progress.inside || (polling > Duration(0) && progress.polling >= polling);
   }
-  return any_inside;
+  return any_waits ? least : Duration(0);
 }
 
 Diagnosis HangDetector::diagnosis() const {
@@ -46,22 +48,45 @@ std::string HangDetector::end_of(int rank) const {
   return "";
 }
 
-bool HangDetector::is_stopped(int rank) const {
-  return std::any_of(reports_.begin(), reports_.end(), [rank](const auto& report) {
-    const auto& groups = report.second.groups;
-    return std::any_of(groups.begin(), groups.end(), [rank](const GroupProgress& group) {
-      return std::any_of(group.here.begin(), group.here.end(), [rank](const RankProgress& one) {
-        return one.rank == rank && one.condition == Condition::stopped;
-      });
-    });
-  });
+const RankProgress* HangDetector::find(int rank) const {
+  const RankProgress* found = nullptr;
+  for (const auto& [member, progress] : reports_) {
+    for (const GroupProgress& group : progress.groups) {
+      for (const RankProgress& here : group.here) {
+        if (here.rank != rank) continue;
+        if (here.pid > 0) return &here;
+        found = &here;
+      }
+    }
+  }
+  return found;
 }
 
 Failure HangDetector::failure(const Diagnosis& diagnosis, const World& world) const {
+  Failure failure = describe_stall(to_words(limit_) + " (--hang-timeout)", diagnosis, world);
+  if (const RankProgress* const progress = find(failure.rank)) failure.pid = progress->pid;
+  return failure;
+}
+
+std::string HangDetector::note(const Diagnosis& diagnosis, const World& world, Duration stall) const {
+  constexpr std::size_t longest = 100;
+  Failure missing = describe_stall(to_words(stall), diagnosis, world);
+  const RankProgress* const progress = find(missing.rank);
+  if (progress == nullptr) return describe(missing);
+  missing.pid = progress->pid;
+  // The diagnosis names those that are stopped or have ended.
+  const bool is_named = progress->condition != Condition::runs || progress->state.empty();
+  return describe(missing) + (is_named ? ""
+                                       : "; rank " + std::to_string(missing.rank) + " " +
+                                             shortened(sanitize_for_terminal(progress->state), longest));
+}
+
+Failure HangDetector::describe_stall(const std::string& how_long, const Diagnosis& diagnosis,
+                                     const World& world) {
   Failure failure;
   failure.kind = FailureKind::hang;
   failure.round = world.round;
-  failure.why = "nothing has moved for " + to_words(limit_) + " (--hang-timeout): " +
+  failure.why = "nothing has moved for " + how_long + ": " +
                 (diagnosis.sentences.empty() ? "a rank waits for a message or for other ranks"
                                              : diagnosis.sentences.front());
   if (diagnosis.missing.empty()) return failure;

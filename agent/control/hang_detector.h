@@ -1,7 +1,8 @@
 // The progress of the workers as the nodes of a round report it, and whether the job hangs. Pure.
 //
 // The job hangs if every node with running workers reports that none of them has moved for the limit, and at
-// least one worker is in a collective or waits for other ranks in another way. So a program that computes for
+// least one worker is in a collective or waits for other ranks in another way: or has polled for a message
+// for the whole limit. So a program that computes for
 // long between its operations does not hang; a program that lets other ranks wait for so long does.
 #pragma once
 
@@ -33,14 +34,29 @@ class HangDetector {
   // Empty: the rank has not ended, or it is not known how.
   [[nodiscard]] std::string end_of(int rank) const;
 
-  [[nodiscard]] bool hangs(const Membership& membership) const;
+  [[nodiscard]] bool hangs(const Membership& membership) const {
+    return limit_ > Duration(0) && stall(membership, limit_) >= limit_;
+  }
+  // For how long nothing has moved on any node while a rank waits; zero: something moves, no rank waits, or a
+  // node has not reported. `polling`: polling for so long is waiting.
+  [[nodiscard]] Duration stall(const Membership& membership, Duration polling) const;
   [[nodiscard]] Diagnosis diagnosis() const;
   // The rank is stopped (SIGSTOP, a debugger), by the last report of its node.
-  [[nodiscard]] bool is_stopped(int rank) const;
+  [[nodiscard]] bool is_stopped(int rank) const {
+    const RankProgress* const progress = find(rank);
+    return progress != nullptr && progress->condition == Condition::stopped;
+  }
   // Why this is a hang, and the missing rank with its node in `world`, if it is known.
   [[nodiscard]] Failure failure(const Diagnosis& diagnosis, const World& world) const;
+  // The same as a message, while the job goes on, with the process and the state of the missing rank.
+  [[nodiscard]] std::string note(const Diagnosis& diagnosis, const World& world, Duration stall) const;
 
  private:
+  // As its node has reported it, with its process if that is known; nullptr: it is not in any report.
+  [[nodiscard]] const RankProgress* find(int rank) const;
+  [[nodiscard]] static Failure describe_stall(const std::string& how_long, const Diagnosis& diagnosis,
+                                              const World& world);
+
   Duration limit_;
   std::map<MemberId, Progress> reports_;  // the last of each
   std::map<int, std::string> ends_;       // by rank

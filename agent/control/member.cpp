@@ -18,7 +18,7 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
       contact_(job_.node_timeout, job_.heartbeat_interval()),
       lease_(job_.node_timeout, now),
       search_(job_.endpoints.size(), now),
-      reports_(job_.hang_timeout) {}
+      reports_(job_.hang_timeout, job_.hang_note) {}
 
 MemberActions Member::begin() {
   MemberActions out;

@@ -130,8 +130,8 @@ struct Preempt {
 };
 void fields(auto& io, Of<Preempt> auto& m) { io(m.round, m.node_name); }
 
-// The progress of this node's workers: sent while none of them moves (--hang-timeout), once when one moves
-// again, and when a round is stopped.
+// The progress of this node's workers: sent while none of them moves (--hang-timeout, --hang-note), once when
+// one moves again, and when a round is stopped.
 struct Progress {
   // More rows than these, over all groups, are left out.
   static constexpr std::size_t max_rows = 8192;
@@ -141,10 +141,11 @@ struct Progress {
   Duration quiet{};     // how long nothing has moved; zero: something moves
   bool inside = false;  // a worker is in a collective, or waits for other ranks otherwise
   std::vector<GroupProgress> groups;
+  Duration polling{};  // how long a worker has polled for a message without a long pause; zero: none does
   bool operator==(const Progress&) const = default;
 };
 void fields(auto& io, Of<Progress> auto& m) {
-  io(m.round, m.quiet, m.inside);
+  io(m.round, m.quiet, m.inside, m.polling);
   io.list(m.groups, static_cast<std::uint32_t>(Progress::max_groups));
 }
 

@@ -26,8 +26,8 @@ bool ProgressReports::take_last_look() {
 
 std::optional<Progress> ProgressReports::take(TimePoint now, std::uint32_t round, const WorkersSeen& seen) {
   quiet_ = monitor_.is_on() ? monitor_.observe(now, seen.activity) : Duration(0);
-  Progress progress{round, quiet_, seen.activity.open > 0 || monitor_.saw_long_polling(),
-                    seen.group_progress.value_or(std::vector<GroupProgress>{})};
+  Progress progress{round, quiet_, seen.activity.open > 0,
+                    seen.group_progress.value_or(std::vector<GroupProgress>{}), monitor_.polling()};
   const bool moves_again = quiet_ < monitor_.report_after() && stall_reported_;
   if (!seen.group_progress && !moves_again) return std::nullopt;
   stall_reported_ = !moves_again;

@@ -1,5 +1,6 @@
 // When a member looks at its workers, and what it reports of them to the coordinator: with each look while
-// nothing moves (--hang-timeout), once when it moves again, and once when the round is stopped. Pure.
+// nothing moves (--hang-timeout, --hang-note), once when it moves again, and once when the round is stopped.
+// Pure.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,8 @@ struct WorkersSeen {
 
 class ProgressReports {
  public:
-  explicit ProgressReports(Duration hang_timeout) : monitor_(hang_timeout) {}
+  explicit ProgressReports(Duration hang_timeout, Duration hang_note = {})
+      : monitor_(hang_timeout, hang_note) {}
 
   void begin_round(TimePoint now);
   // The round is over: no look is due.

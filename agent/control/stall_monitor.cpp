@@ -4,10 +4,15 @@
 
 namespace dlaunch::agent {
 
+// For a note alone, which need not come on the second, a few looks are enough.
+StallMonitor::StallMonitor(Duration hang_timeout, Duration hang_note)
+    : limit_(hang_timeout), longest_period_(std::chrono::seconds(hang_timeout > Duration(0) ? 1 : 5)) {
+  if (hang_note > Duration(0) && (limit_ == Duration(0) || hang_note < limit_)) limit_ = hang_note;
+}
+
 Duration StallMonitor::period() const {
   constexpr Duration shortest = std::chrono::milliseconds(10);
-  constexpr Duration longest = std::chrono::seconds(1);
-  return std::clamp(limit_ / 8, shortest, longest);
+  return std::clamp(limit_ / 8, shortest, longest_period_);
 }
 
 void StallMonitor::begin(TimePoint now) {
@@ -33,6 +38,6 @@ void StallMonitor::note_asks(TimePoint now, std::uint64_t asks) {
   if (!asking_since_) asking_since_ = now;
 }
 
-bool StallMonitor::saw_long_polling() const { return asking_since_ && looked_ - *asking_since_ >= limit_; }
+Duration StallMonitor::polling() const { return asking_since_ ? looked_ - *asking_since_ : Duration(0); }
 
 }  // namespace dlaunch::agent

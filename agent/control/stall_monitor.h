@@ -2,7 +2,7 @@
 // for a message meanwhile. Pure.
 //
 // A worker that polls now and then may do so between two steps of its work. So polling counts as waiting only
-// if it goes on without a long pause for the whole limit.
+// if it goes on without a long pause for the whole limit (agent/control/hang_detector.h).
 //
 // Only looks in time count: if the agent itself did not run (a suspended job, a machine that slept), its
 // workers may not have run either, and the count begins again.
@@ -18,8 +18,8 @@ namespace dlaunch::agent {
 
 class StallMonitor {
  public:
-  // `limit`: the job's --hang-timeout. Zero: no looks are needed.
-  explicit StallMonitor(Duration limit) : limit_(limit) {}
+  // The job's; zero: none. If both are, no looks are needed.
+  explicit StallMonitor(Duration hang_timeout, Duration hang_note = {});
 
   [[nodiscard]] bool is_on() const { return limit_ > Duration(0); }
   // The time between two looks.
@@ -31,13 +31,14 @@ class StallMonitor {
   void begin(TimePoint now);
   // A look, with the sum over all workers. Returns the quiet time.
   Duration observe(TimePoint now, const Activity& activity);
-  // At that look a worker had polled for the whole limit.
-  [[nodiscard]] bool saw_long_polling() const;
+  // For how long a worker had polled at that look without a long pause; zero: none had.
+  [[nodiscard]] Duration polling() const;
 
  private:
   void note_asks(TimePoint now, std::uint64_t asks);
 
-  Duration limit_;
+  Duration limit_;  // the shorter one
+  Duration longest_period_;
   TimePoint looked_;
   TimePoint quiet_since_;
   Activity last_;

@@ -51,10 +51,17 @@ std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> wo
   std::map<std::uint64_t, std::size_t> places;  // by identity
   for (const WorkerSeen& worker : workers) {
     if (worker.record.world_size != world_size) continue;
+    bool is_first = true;
     for (const WorkerRecord::Group& group : worker.record.groups) {
       const auto [place, is_new] = places.try_emplace(group.identity, groups.size());
       if (is_new) groups.push_back({group.identity, group.name, group.size, group.ranks, {}});
-      groups[place->second].here.push_back(standing_of(worker, group, now_ns));
+      RankProgress progress = standing_of(worker, group, now_ns);
+      if (is_first) {
+        progress.pid = worker.record.pid;
+        progress.state = worker.state;
+      }
+      is_first = false;
+      groups[place->second].here.push_back(std::move(progress));
     }
   }
   return groups;

@@ -34,6 +34,9 @@ struct RankProgress {
   bool needs_all = false;   // all members of the group must enter it, though it is not a collective
   Duration waited{};        // in it
   std::string how_ended{};  // "returned 0", "was stopped by dlaunch"; empty: still running, or not known
+  // In one of its groups; 0 and empty in the others, or if they are not known.
+  std::int64_t pid = 0;
+  std::string state{};  // what its main thread does: "is running"
 
   // The collective that it is in, or failed in.
   [[nodiscard]] bool waits() const { return entered > done; }
@@ -57,6 +60,7 @@ struct GroupProgress {
 struct WorkerSeen {
   WorkerRecord record;
   Condition condition = Condition::runs;
+  std::string state{};  // as in RankProgress
 };
 
 // `now_ns` is the time by the pages' clock. Workers that use another world than the job's are left out,

@@ -49,6 +49,8 @@ struct JobSpec {
   Duration node_timeout = std::chrono::seconds(5);  // a node that is silent for this long is lost
   Duration
       hang_timeout{};  // a hang: no worker moves for this long, and one waits in a collective; zero: never
+  Duration
+      hang_note{};  // after this time the same is only reported (agent/control/hang_notes.h); zero: never
 
   [[nodiscard]] int required_nodes() const { return min_nodes > 0 ? min_nodes : nnodes; }
   [[nodiscard]] bool elastic() const { return required_nodes() < nnodes || spares > 0 || replaces; }

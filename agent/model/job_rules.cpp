@@ -66,6 +66,7 @@ std::string rules_of(const JobSpec& job) {
     graces.append(",").append(signal_name(signo)).append("@").append(in_seconds(grace));
   rule("stop-timeout", graces);
   rule("hang-timeout", in_seconds(job.hang_timeout));
+  rule("hang-note", in_seconds(job.hang_note));
   rule("count-membership-changes", job.counts_membership ? "true" : "false");
   rule("restart-limit",
        policy.burst == 0 ? "none" : std::to_string(policy.burst) + "/" + in_seconds(policy.window));

@@ -1,6 +1,7 @@
 #include "agent/observe/process_condition.h"
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -8,22 +9,63 @@
 
 namespace dlaunch::agent {
 
-// Behind the name in /proc/PID/stat: the state's letter, five numbers, the flags. The flags show the end
-// earlier than the state does.
-Condition condition_of(std::int64_t pid) {
-  constexpr std::size_t enough = 1024;
-  constexpr unsigned exiting = 0x4;  // PF_EXITING
-  const auto stat = read_plain_file("/proc/" + std::to_string(pid) + "/stat", enough);
-  if (!stat) return Condition::ended;
-  std::istringstream fields(stat->text.substr(std::min(stat->text.size(), stat->text.rfind(')') + 1)));
+namespace {
+
+struct Stat {
   char state = '?';
-  std::string skip;
   unsigned flags = 0;
-  fields >> state;
+};
+
+// Behind the name in /proc/PID/stat: the state's letter, five numbers, the flags. None: no such process.
+std::optional<Stat> stat_of(std::int64_t pid) {
+  constexpr std::size_t enough = 1024;
+  const auto stat = read_plain_file("/proc/" + std::to_string(pid) + "/stat", enough);
+  if (!stat) return std::nullopt;
+  std::istringstream fields(stat->text.substr(std::min(stat->text.size(), stat->text.rfind(')') + 1)));
+  Stat found;
+  std::string skip;
+  fields >> found.state;
   for (int i = 0; i < 5; ++i) fields >> skip;
-  fields >> flags;
-  if (state == 'Z' || state == 'X' || (flags & exiting) != 0) return Condition::ended;
-  return state == 'T' || state == 't' ? Condition::stopped : Condition::runs;
+  fields >> found.flags;
+  return found;
+}
+
+// The flags show the end earlier than the state does.
+bool has_ended(const std::optional<Stat>& stat) {
+  constexpr unsigned exiting = 0x4;  // PF_EXITING
+  return !stat || stat->state == 'Z' || stat->state == 'X' || (stat->flags & exiting) != 0;
+}
+
+// " (futex_wait_queue)"; empty: it may not be read.
+std::string kernel_function(std::int64_t pid) {
+  constexpr std::size_t longest = 64;
+  const auto where = read_plain_file("/proc/" + std::to_string(pid) + "/wchan", longest);
+  return !where || where->text.empty() || where->text == "0" ? "" : " (" + where->text + ")";
+}
+
+}  // namespace
+
+Condition condition_of(std::int64_t pid) {
+  const auto stat = stat_of(pid);
+  if (has_ended(stat)) return Condition::ended;
+  return stat->state == 'T' || stat->state == 't' ? Condition::stopped : Condition::runs;
+}
+
+std::string state_of(std::int64_t pid) {
+  const auto stat = stat_of(pid);
+  if (has_ended(stat)) return "";
+  switch (stat->state) {
+    case 'T':
+      return "is stopped";
+    case 't':
+      return "is stopped by a debugger";
+    case 'R':
+      return "is running";
+    case 'D':
+      return "waits in the kernel without interruption" + kernel_function(pid);
+    default:
+      return "sleeps in the kernel" + kernel_function(pid);
+  }
 }
 
 }  // namespace dlaunch::agent

@@ -96,7 +96,8 @@ std::optional<WorkerSeen> read_worker_page(const std::string& path) {
   auto record = parse_worker_page(as_byte_span(first), as_byte_span(second));
   if (!record) return std::nullopt;
   const Condition condition = condition_of(record->pid);
-  return WorkerSeen{std::move(*record), condition};
+  std::string state = state_of(record->pid);
+  return WorkerSeen{std::move(*record), condition, std::move(state)};
 }
 
 }  // namespace dlaunch::agent

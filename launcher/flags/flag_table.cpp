@@ -210,6 +210,13 @@ constexpr std::array table{
                  "seconds; 0 disables",
          .fallback = "0",
          .group = Group::failure},
+    Flag{.name = "hang-note",
+         .value = "S",
+         .help =
+             "name the missing rank, without ending the job, when libdlaunch's workers make no progress for "
+             "S seconds, and again after 5 and 15 times as long; 0 disables",
+         .fallback = "60",
+         .group = Group::failure},
     Flag{.name = "stop-timeout",
          .value = "S[,SIG@S...]",
          .help = "seconds between the stop signal and SIGKILL; 0: SIGKILL at once; SIG@S: another time after "

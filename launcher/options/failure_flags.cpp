@@ -12,6 +12,7 @@
 namespace dlaunch::launcher {
 namespace {
 
+constexpr Duration usual_hang_note = std::chrono::seconds(60);
 constexpr std::chrono::seconds longest_health_check(25);  // the other nodes wait for it
 // Without signals that no process can handle, that report a broken program, or that dlaunch itself needs
 // (SIGCHLD, SIGPIPE, the terminal's).
@@ -143,6 +144,7 @@ void parse_failure_flags(SettingsReader& in, Options& out) {
   if (const auto limit = in.positive_duration("health-check-timeout", longest_health_check))
     out.node.health_timeout = *limit;
   if (const auto limit = in.duration("hang-timeout")) out.job.hang_timeout = *limit;
+  out.job.hang_note = in.duration("hang-note").value_or(usual_hang_note);
   parse_stop_timeout(in, out.job.stop_timeout);
   in.positive_duration("monitor-interval");  // only checked: dlaunch does not poll
   parse_signals(in, out);

@@ -22,8 +22,10 @@ LONGEST_ENTRY = 400
 QUOTED = {
     "README.md": ["the last lines that ", " wrote to ", "last known position of the ranks:", "failed: ", "exited with code ",
                   "not restarted: --max-restarts is 0", "; it failed at ", "going on without ", " never entered ", " waited "],
-    "dlaunch-report.5": ["; stopping ", " at most ", " while an exception was on its way", " noticed it", " (its last line: "],
-    "dlaunch-hang.7": [" never entered ", " of group ", " waited "],
+    "dlaunch-report.5": ["; stopping ", " at most ", " while an exception was on its way", " noticed it", " (its last line: ",
+                         "try: ", "raise the memory limit of ", " held up to ", " holds "],
+    "dlaunch-hang.7": [" never entered ", " of group ", " waited ", "nothing has moved for ", "the stacks: dlaunch dump ",
+                       "sleeps in the kernel"],
     "dlaunch-store.1": ["listening on "],
     "libdlaunch-work.3": ["it died, or the connection to it was lost"],
 }

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import uuid
@@ -71,6 +72,34 @@ NEVER_CAME = r"rank 2 never entered all_reduce #4 of group default; the other 2 
 def without_place(text):
     """The text of a hang without "(local rank 2, node 0, host b)", which stands behind the missing rank's first mention."""
     return re.sub(r"(rank \d+) \(local rank \d+, node \d+, host [^)]*\)", r"\1", text)
+
+
+class Note(Hang):
+    def wait_for_line(self, job, pattern):
+        """On a busy machine there may be notes before: some rank may come late to the first sums."""
+        deadline = threading.Timer(PATIENCE, job.kill)
+        deadline.start()
+        self.addCleanup(deadline.cancel)
+        lines = []
+        while not lines or not re.search(pattern, lines[-1]):
+            lines.append(job.stderr.readline())
+            self.assertTrue(lines[-1], f"no line like {pattern}: {lines}")
+
+    def test_it_comes_by_itself_and_again_when_the_user_stops_the_job(self):
+        job = self.start("--nproc-per-node=3", "--hang-note=1", STRAGGLER, "absent")
+        note = (r"dlaunch: nothing has moved for [^:]+: rank 2 \(local rank 2, node 0, host \S+, pid \d+\)" + NEVER_CAME.removeprefix("rank 2") +
+                r"; rank 2 (is running|sleeps in the kernel( \(\w+\))?)$")
+        self.wait_for_line(job, rf"^{note}")
+        self.assertEqual(job.stderr.readline(), f"dlaunch: the stacks: dlaunch dump {self.id} on each host; --hang-timeout ends such a job\n")
+        self.assertIsNone(job.poll())
+        job.terminate()
+        err = job.communicate(timeout=PATIENCE)[1]
+        self.assertRegex(err, rf"(?m)^{note}")
+        self.assertRegex(summary(err), r"^dlaunch: stopped: node 0 \(host \S+\) was stopped by SIGTERM$")
+
+    def test_a_rank_that_is_stopped_is_said_to_be(self):
+        job = self.start("--nproc-per-node=3", "--hang-note=1", STRAGGLER, "stopped")
+        self.wait_for_line(job, "^dlaunch: nothing has moved for [^:]+: rank 2 .*; rank 2 is stopped$")
 
 
 class Watch(Hang):

@@ -29,6 +29,7 @@ struct Shape {
   bool replaces = true;  // a lost node may be replaced although the number of nodes is fixed
   std::string health_check{};
   Duration hang_timeout{};
+  Duration hang_note{};
   Duration restart_backoff{};
   Duration last_call = std::chrono::seconds(3);
 };
@@ -53,6 +54,7 @@ class ElasticJob {
     job.last_call = shape.last_call;
     job.node_timeout = node_timeout;
     job.hang_timeout = shape.hang_timeout;
+    job.hang_note = shape.hang_note;
     job.policy.first_delay = shape.restart_backoff;
     for (int i = 0; i < shape.endpoints; ++i) job.endpoints.push_back({"node" + std::to_string(i), 29400});
     job.master = job.endpoints.front();

@@ -17,12 +17,14 @@ constexpr Duration limit = seconds(20);
 // round that begins at `began`; from then on all workers but `absent` wait in the next.
 class Training {
  public:
-  explicit Training(std::uint64_t seed, Duration hang_timeout = limit, int max_restarts = 3)
+  explicit Training(std::uint64_t seed, Duration hang_timeout = limit, int max_restarts = 3,
+                    Duration hang_note = {})
       : job_(seed, {.machines = 3,
                     .min_nodes = 3,
                     .nnodes = 3,
                     .max_restarts = max_restarts,
-                    .hang_timeout = hang_timeout}) {
+                    .hang_timeout = hang_timeout,
+                    .hang_note = hang_note}) {
     job_.cluster().swallowed = 0;
     job_.cluster().script = [this](int, std::uint32_t, int) {
       Script script;
@@ -137,6 +139,47 @@ TEST(Hang, WithoutTheOptionItIsTheProgramsOwnMatter) {
   training.job().run(minutes(6));
   EXPECT_EQ(training.job().rounds().size(), 1U);
   EXPECT_EQ(training.job().exit_codes(), std::set<int>{0});
+}
+
+int count_notes(ElasticJob& job) {
+  const std::vector<std::string> said = job.node(0).said();
+  return static_cast<int>(std::count_if(said.begin(), said.end(), [](const std::string& line) {
+    return line.find("nothing has moved for ") != std::string::npos;
+  }));
+}
+
+TEST(Hang, IsOnlyReportedWithoutATimeout) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Training training(seed, Duration(0), 3, minutes(1));
+    ElasticJob& job = training.job();
+    training.stuck_after = [](std::uint32_t) { return std::optional<Duration>(seconds(30)); };
+    training.life = minutes(20);
+    job.start_all();
+    job.run(seconds(85));
+    EXPECT_EQ(count_notes(job), 0) << "seed " << seed << "\n" << everything_said(job);
+    job.run(seconds(30));
+    EXPECT_EQ(count_notes(job), 1) << "seed " << seed << "\n" << everything_said(job);
+    EXPECT_NE(everything_said(job).find(") never entered all_reduce #31 of group default; the other 2 have "),
+              std::string::npos);
+    job.run(minutes(3));
+    EXPECT_EQ(count_notes(job), 1) << "seed " << seed;
+    job.run(minutes(2));
+    EXPECT_EQ(count_notes(job), 2) << "seed " << seed;
+    job.run(minutes(18));
+    job.check_ended();
+    EXPECT_EQ(count_notes(job), 3) << "seed " << seed;
+    EXPECT_EQ(job.rounds().size(), 1U);
+    EXPECT_EQ(job.exit_codes(), std::set<int>{0}) << "seed " << seed;
+  }
+}
+
+TEST(Hang, AProgramThatComputesForLongIsNotReported) {
+  Training training(1, Duration(0), 3, minutes(1));
+  training.waits = false;
+  training.stuck_after = [](std::uint32_t) { return std::optional<Duration>(seconds(5)); };
+  training.job().start_all();
+  training.job().run(minutes(9));
+  EXPECT_EQ(count_notes(training.job()), 0) << everything_said(training.job());
 }
 
 TEST(Hang, AProgramThatRecordsNothingNeverDoes) {

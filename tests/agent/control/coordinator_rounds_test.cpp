@@ -200,6 +200,70 @@ class HangTest : public CoordinatorTest {
       "all_reduce #8 of group default; the other 3 have waited 11 s";
 };
 
+class HangNoteTest : public HangTest {
+ protected:
+  explicit HangNoteTest(Duration hang_timeout = {}) {
+    job_.hang_timeout = hang_timeout;
+    job_.hang_note = seconds(60);
+    gather();
+  }
+  // Both nodes report that stall.
+  std::vector<std::string> report(Duration stall) {
+    from(0, stuck(0, 0, stall));
+    std::vector<std::string> all = said();
+    from(7, stuck(0, 2, stall));
+    for (std::string& line : said()) all.push_back(std::move(line));
+    return all;
+  }
+  static std::vector<std::string> note(const std::string& how_long) {
+    return {
+        "nothing has moved for " + how_long +
+            ": rank 3 (local rank 1, node 1, host host1) never entered all_reduce #8 of group default; the "
+            "other 3 have waited 11 s",
+        "the stacks: dlaunch dump j on each host; --hang-timeout ends such a job"};
+  }
+};
+
+TEST_F(HangNoteTest, IsRepeatedAndTheJobGoesOn) {
+  EXPECT_EQ(report(seconds(59)), std::vector<std::string>{});
+  EXPECT_EQ(report(seconds(60)), note("1 min 0 s"));
+  EXPECT_EQ(report(seconds(65)), std::vector<std::string>{});
+  EXPECT_EQ(report(seconds(300)), note("5 min 0 s"));
+  EXPECT_EQ(coordinator_->state(), Coordinator::State::running);
+}
+
+TEST_F(HangNoteTest, IsRepeatedWhenTheUserStopsTheJob) {
+  report(seconds(20));
+  Failure stopped;
+  stopped.kind = FailureKind::signal;
+  stopped.status = {ExitStatus::How::signaled, SIGTERM, false};
+  from(0, Leave{stopped});
+  const std::vector<std::string> all = said();
+  ASSERT_GE(all.size(), 1U);
+  EXPECT_EQ(all[0], note("20 s")[0]);
+  for (const std::string& line : all) EXPECT_EQ(line.find("dlaunch dump"), std::string::npos) << "too late";
+}
+
+class HangNoteBeforeTimeoutTest : public HangNoteTest {
+ protected:
+  HangNoteBeforeTimeoutTest() : HangNoteTest(seconds(600)) {}
+};
+
+TEST_F(HangNoteBeforeTimeoutTest, NamesTheTimeThatIsLeft) {
+  EXPECT_EQ(report(seconds(60)).back(),
+            "the stacks: dlaunch dump j on each host; --hang-timeout ends the job after 10 min 0 s");
+}
+
+TEST_F(HangNoteTest, AStopOfAJobThatMovesIsNotExplained) {
+  report(seconds(20));
+  from(7, stuck(0, 2, Duration(0)));
+  Failure stopped;
+  stopped.kind = FailureKind::signal;
+  stopped.status = {ExitStatus::How::signaled, SIGTERM, false};
+  from(0, Leave{stopped});
+  for (const std::string& line : said()) EXPECT_EQ(line.find("nothing has moved"), std::string::npos) << line;
+}
+
 TEST_F(HangTest, IsSaidAndStopsTheRoundAndRestartsIt) {
   hang(0);
   EXPECT_EQ(said(), std::vector<std::string>{why});

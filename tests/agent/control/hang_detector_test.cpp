@@ -63,6 +63,27 @@ TEST_F(HangDetectorTest, NodesThatAreDoneOrSpareAreNotAsked) {
   EXPECT_TRUE(detector_.hangs(membership_));
 }
 
+TEST_F(HangDetectorTest, PollingForTheWholeLimitIsWaiting) {
+  told(0, seconds(20), false);
+  detector_.take(1, {3, seconds(20), false, {}, seconds(9)});
+  EXPECT_FALSE(detector_.hangs(membership_));
+  detector_.take(1, {3, seconds(20), false, {}, seconds(10)});
+  EXPECT_TRUE(detector_.hangs(membership_));
+}
+
+TEST_F(HangDetectorTest, AStallIsThatOfTheNodeThatMovedLast) {
+  HangDetector off{Duration(0)};
+  off.take(0, {3, seconds(20), true, {}});
+  EXPECT_EQ(off.stall(membership_, seconds(5)), Duration(0)) << "the other node has not reported";
+  off.take(1, {3, seconds(12), false, {}, seconds(6)});
+  EXPECT_EQ(off.stall(membership_, seconds(5)), seconds(12));
+  off.take(0, {3, seconds(20), false, {}});
+  EXPECT_EQ(off.stall(membership_, seconds(5)), seconds(12)) << "one polls";
+  EXPECT_EQ(off.stall(membership_, seconds(7)), Duration(0)) << "it may be between two steps";
+  EXPECT_EQ(off.note(Diagnosis{}, world_, seconds(12)),
+            "nothing has moved for 12 s: a rank waits for a message or for other ranks");
+}
+
 TEST_F(HangDetectorTest, ANewRoundForgetsAndWithoutALimitNothingHangs) {
   told(0, seconds(20), true);
   told(1, seconds(20), true);
@@ -99,6 +120,29 @@ TEST_F(HangDetectorTest, TheRankThatNeverCameIsTheCause) {
             "entered barrier #2 "
             "of group default; the other one has waited 11 s");
   EXPECT_EQ(exit_code_of(failure), 1);
+}
+
+TEST_F(HangDetectorTest, ANoteShowsProcessAndStateOfTheMissingRank) {
+  RankProgress missing;
+  missing.rank = 3;
+  missing.pid = 4711;
+  missing.state = "sleeps in the kernel (\x1b[2Jpipe_read)";
+  Diagnosis diagnosis;
+  diagnosis.sentences = {"rank 3 never entered barrier #2"};
+  diagnosis.missing = {3};
+  const auto note = [&] {
+    told(1, seconds(10), false, {{1, "default", 2, {{0, 3, 2}}, {missing}}});
+    return detector_.note(diagnosis, world_, seconds(10));
+  };
+  const std::string common =
+      "nothing has moved for 10 s: rank 3 (local rank 1, node 1, host host1, pid 4711) never entered barrier "
+      "#2";
+  EXPECT_EQ(note(), common + "; rank 3 sleeps in the kernel (pipe_read)");
+  EXPECT_FALSE(detector_.is_stopped(3));
+  missing.condition = Condition::stopped;
+  EXPECT_EQ(note(), common) << "the sentences of the diagnosis name it";
+  EXPECT_TRUE(detector_.is_stopped(3));
+  EXPECT_FALSE(detector_.is_stopped(2));
 }
 
 TEST_F(HangDetectorTest, WithoutACauseNoRankIsBlamed) {

@@ -51,22 +51,22 @@ TEST_F(StallMonitorTest, ALookThatComesLateProvesNothing) {
 TEST_F(StallMonitorTest, PollingForTheWholeLimitCountsAsWaiting) {
   ask();
   for (int i = 0; i < 7; ++i) {
-    EXPECT_FALSE(monitor_.saw_long_polling());
+    EXPECT_EQ(monitor_.polling(), seconds(i));
     EXPECT_EQ(ask(), seconds(i + 2)) << "it is no move";
   }
   ask();
-  EXPECT_TRUE(monitor_.saw_long_polling());
+  EXPECT_EQ(monitor_.polling(), seconds(8));
   for (int i = 0; i < 4; ++i) look(0);
-  EXPECT_TRUE(monitor_.saw_long_polling());
+  EXPECT_EQ(monitor_.polling(), seconds(12));
   look(0);
-  EXPECT_FALSE(monitor_.saw_long_polling());
+  EXPECT_EQ(monitor_.polling(), Duration(0));
 }
 
 TEST_F(StallMonitorTest, OccasionalPollingCountsAsWorking) {
   for (int step = 0; step < 20; ++step) {
     ask();
     for (int i = 0; i < 4; ++i) look(0);
-    EXPECT_FALSE(monitor_.saw_long_polling());
+    EXPECT_LT(monitor_.polling(), seconds(8));
   }
 }
 
@@ -75,6 +75,11 @@ TEST_F(StallMonitorTest, LooksOftenEnoughAndNotTooOften) {
   EXPECT_EQ(StallMonitor(milliseconds(400)).period(), milliseconds(50));
   EXPECT_EQ(StallMonitor(milliseconds(1)).period(), milliseconds(10));
   EXPECT_FALSE(StallMonitor(Duration(0)).is_on());
+  EXPECT_EQ(StallMonitor(Duration(0), seconds(60)).period(), seconds(5)) << "for a note";
+  EXPECT_EQ(StallMonitor(Duration(0), seconds(16)).period(), seconds(2));
+  EXPECT_EQ(StallMonitor(seconds(3600), seconds(60)).period(), seconds(1));
+  EXPECT_EQ(StallMonitor(seconds(3600), seconds(60)).report_after(), seconds(15));
+  EXPECT_EQ(StallMonitor(seconds(8), seconds(60)).report_after(), seconds(2));
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ TEST(CollectiveProgress, IsMadeFromThePages) {
     if (rank == 0) page.enter(1, Operation::barrier, 2, 1'000);
     workers.push_back({*parse_worker_page(page.bytes(), page.bytes()), Condition::runs});
   }
+  workers[0].state = "is running";
   workers[1].condition = Condition::stopped;
   MadePage other(0, 3);
   other.add_group(1, "its own");
@@ -83,11 +84,26 @@ TEST(CollectiveProgress, IsMadeFromThePages) {
   first.inside = true;
   first.operation = Operation::barrier;
   first.waited = Duration(4'000);
+  first.pid = 4711;
+  first.state = "is running";
   RankProgress second;
   second.rank = 1;
   second.entered = second.done = 1;
   second.condition = Condition::stopped;
+  second.pid = 4711;
   EXPECT_EQ(groups[0].here, (std::vector{first, second}));
+}
+
+TEST(CollectiveProgress, AProcessIsDescribedInOneOfItsGroups) {
+  MadePage page(0, 1);
+  page.add_group(1, "default");
+  page.add_group(2, "other");
+  const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs, "is running"};
+  std::vector<std::string> states;
+  for (const GroupProgress& group : collect_group_progress({&seen, 1}, 1, 0)) {
+    for (const RankProgress& here : group.here) states.push_back(here.state + std::to_string(here.pid));
+  }
+  EXPECT_EQ(states, (std::vector<std::string>{"is running4711", "0"}));
 }
 
 TEST(CollectiveProgress, TheWaitInAFailedCollectiveEndsWithIt) {

@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <string>
 
 namespace dlaunch::agent {
 namespace {
@@ -21,6 +23,7 @@ TEST(ProcessCondition, RunsIsStoppedAndEnds) {
   kill(child, SIGSTOP);
   ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
   EXPECT_EQ(condition_of(child), Condition::stopped);
+  EXPECT_EQ(state_of(child), "is stopped");
   kill(child, SIGCONT);
   ASSERT_EQ(waitpid(child, &status, WCONTINUED), child);
   EXPECT_EQ(condition_of(child), Condition::runs);
@@ -30,6 +33,28 @@ TEST(ProcessCondition, RunsIsStoppedAndEnds) {
   EXPECT_EQ(condition_of(child), Condition::ended) << "a zombie";
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(condition_of(child), Condition::ended) << "none";
+  EXPECT_EQ(state_of(child), "");
+}
+
+TEST(ProcessCondition, AProcessThatRunsOrSleepsIsDescribed) {
+  EXPECT_EQ(state_of(getpid()), "is running");
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    char byte = 0;
+    close(ends[1]);
+    _exit(static_cast<int>(read(ends[0], &byte, 1)));
+  }
+  close(ends[0]);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  std::string state;
+  while (!state.starts_with("sleeps in the kernel") && std::chrono::steady_clock::now() < deadline)
+    state = state_of(child);
+  EXPECT_TRUE(state == "sleeps in the kernel" || state.ends_with(")")) << state;
+  close(ends[1]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 }  // namespace

@@ -184,6 +184,7 @@ const std::vector<Row> rows{
     {"count-membership-changes", nullptr, [](const Options& o) { return o.job.counts_membership; }},
     {"node-timeout", "1.5", [](const Options& o) { return o.job.node_timeout == milliseconds(1500); }},
     {"hang-timeout", "1.5", [](const Options& o) { return o.job.hang_timeout == milliseconds(1500); }},
+    {"hang-note", "1.5", [](const Options& o) { return o.job.hang_note == milliseconds(1500); }},
     {"stop-timeout", "2", [](const Options& o) { return o.job.stop_timeout.usual == milliseconds(2000); }},
     {"scheduler", "none", kept("scheduler", "none")},
     {"worker-store", "1234", [](const Options& o) { return o.node.worker_store == 1234; }},

@@ -298,11 +298,14 @@ TEST(Spelling, PartsOfAWordMeanIt) {
 
 TEST(Plan, EachLimitIsItsOwnOptions) {
   using std::chrono::seconds;
-  const JobPlan plan = planned({"--nnodes=2:4", "--rdzv-endpoint=a", "--join-timeout=61", "--stop-timeout=62",
-                                "--hang-timeout=63", "--last-call-timeout=64", "--node-timeout=65", "x"});
+  const JobPlan plan =
+      planned({"--nnodes=2:4", "--rdzv-endpoint=a", "--join-timeout=61", "--stop-timeout=62",
+               "--hang-timeout=63", "--hang-note=66", "--last-call-timeout=64", "--node-timeout=65", "x"});
   EXPECT_EQ(plan.job.join_timeout, seconds(61));
   EXPECT_EQ(plan.job.stop_timeout.usual, seconds(62));
   EXPECT_EQ(plan.job.hang_timeout, seconds(63));
+  EXPECT_EQ(plan.job.hang_note, seconds(66));
+  EXPECT_EQ(planned({"x"}).job.hang_note, seconds(60));
   EXPECT_EQ(plan.job.last_call, seconds(64));
   EXPECT_EQ(plan.job.node_timeout, seconds(65));
 }
