@@ -272,7 +272,7 @@ void Coordinator::on_preempt(MemberId member, const Preempt& preempt, Coordinato
   }
 }
 
-Duration Coordinator::stall() const { return hang_detector_.stall(membership_, job_.hang_note); }
+Duration Coordinator::stall() const { return hang_detector_.stall(membership_, job_.hang_note, true); }
 
 void Coordinator::note_stall(CoordinatorActions& out) const {
   const Diagnosis diagnosis = hang_detector_.diagnosis();

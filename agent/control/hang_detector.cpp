@@ -5,8 +5,17 @@
 #include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
+namespace {
 
-Duration HangDetector::stall(const Membership& membership, Duration polling) const {
+// A worker waits in init_process_group.
+bool is_forming(const Progress& progress) {
+  const auto group = std::ranges::find(progress.groups, GroupProgress::forming, &GroupProgress::identity);
+  return group != progress.groups.end() && std::ranges::any_of(group->here, &RankProgress::waits_otherwise);
+}
+
+}  // namespace
+
+Duration HangDetector::stall(const Membership& membership, Duration polling, bool with_first) const {
   bool any_waits = false;
   Duration least = Duration::max();
   for (const auto& [member, node] : membership.nodes()) {
@@ -15,7 +24,8 @@ Duration HangDetector::stall(const Membership& membership, Duration polling) con
     if (report == reports_.end()) return Duration(0);
     const Progress& progress = report->second;
     least = std::min(least, progress.quiet);
-    any_waits = any_waits || progress.inside || (polling > Duration(0) && progress.polling >= polling);
+    any_waits = any_waits || progress.inside || (polling > Duration(0) && progress.polling >= polling) ||
+                (with_first && is_forming(progress));
   }
   return any_waits ? least : Duration(0);
 }

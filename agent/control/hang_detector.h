@@ -35,11 +35,12 @@ class HangDetector {
   [[nodiscard]] std::string end_of(int rank) const;
 
   [[nodiscard]] bool hangs(const Membership& membership) const {
-    return limit_ > Duration(0) && stall(membership, limit_) >= limit_;
+    return limit_ > Duration(0) && stall(membership, limit_, false) >= limit_;
   }
   // For how long nothing has moved on any node while a rank waits; zero: something moves, no rank waits, or a
-  // node has not reported. `polling`: polling for so long is waiting.
-  [[nodiscard]] Duration stall(const Membership& membership, Duration polling) const;
+  // node has not reported. `polling`: polling for so long is waiting. `with_first`: so is the wait for the
+  // first group, to which ranks may come late because they prepare something.
+  [[nodiscard]] Duration stall(const Membership& membership, Duration polling, bool with_first) const;
   [[nodiscard]] Diagnosis diagnosis() const;
   // The rank is stopped (SIGSTOP, a debugger), by the last report of its node.
   [[nodiscard]] bool is_stopped(int rank) const {

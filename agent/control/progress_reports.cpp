@@ -28,6 +28,9 @@ std::optional<Progress> ProgressReports::take(TimePoint now, std::uint32_t round
   quiet_ = monitor_.is_on() ? monitor_.observe(now, seen.activity) : Duration(0);
   Progress progress{round, quiet_, seen.activity.open > 0,
                     seen.group_progress.value_or(std::vector<GroupProgress>{}), monitor_.polling()};
+  // Ranks that the end finds on their way to their first group explain nothing.
+  const auto is_forming = [](const GroupProgress& g) { return g.identity == GroupProgress::forming; };
+  if (last_look_taken_) std::erase_if(progress.groups, is_forming);
   const bool moves_again = quiet_ < monitor_.report_after() && stall_reported_;
   if (!seen.group_progress && !moves_again) return std::nullopt;
   stall_reported_ = !moves_again;

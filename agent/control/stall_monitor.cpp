@@ -23,7 +23,9 @@ void StallMonitor::begin(TimePoint now) {
 
 Duration StallMonitor::observe(TimePoint now, const Activity& activity) {
   const bool late = now - looked_ > 2 * period() + std::chrono::seconds(1);
-  if (late || activity.moves != last_.moves || activity.open != last_.open) quiet_since_ = now;
+  const bool has_moved =
+      activity.moves != last_.moves || activity.open != last_.open || activity.forming != last_.forming;
+  if (late || has_moved) quiet_since_ = now;
   note_asks(now, activity.asks);
   looked_ = now;
   last_ = activity;

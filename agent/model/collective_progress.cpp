@@ -1,5 +1,6 @@
 #include "agent/model/collective_progress.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -43,14 +44,35 @@ RankProgress standing_of(const WorkerSeen& worker, const WorkerRecord::Group& gr
   return progress;
 }
 
+// A rank that another one waits for in init_process_group, or waits there itself.
+bool is_outside(const WorkerSeen& worker) {
+  const auto is_left = [](const WorkerRecord::Group& group) { return group.left; };
+  return worker.record.forming_ns > 0 || std::ranges::all_of(worker.record.groups, is_left);
+}
+
+RankProgress outside(const WorkerSeen& worker, std::int64_t now_ns) {
+  RankProgress progress;
+  progress.rank = worker.record.rank;
+  progress.condition = worker.condition;
+  progress.pid = worker.record.pid;
+  progress.state = worker.state;
+  if (worker.record.forming_ns == 0 || worker.condition == Condition::ended) return progress;
+  progress.operation = page::Operation::init_process_group;
+  progress.needs_all = true;
+  progress.waited = between(worker.record.forming_ns, now_ns);
+  return progress;
+}
+
 }  // namespace
 
 std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> workers, int world_size,
                                                   std::int64_t now_ns) {
   std::vector<GroupProgress> groups;
   std::map<std::uint64_t, std::size_t> places;  // by identity
+  GroupProgress forming{GroupProgress::forming, "", static_cast<std::uint32_t>(world_size), {}, {}};
   for (const WorkerSeen& worker : workers) {
     if (worker.record.world_size != world_size) continue;
+    if (is_outside(worker)) forming.here.push_back(outside(worker, now_ns));
     bool is_first = true;
     for (const WorkerRecord::Group& group : worker.record.groups) {
       const auto [place, is_new] = places.try_emplace(group.identity, groups.size());
@@ -64,6 +86,7 @@ std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> wo
       groups[place->second].here.push_back(std::move(progress));
     }
   }
+  if (!forming.here.empty()) groups.push_back(std::move(forming));
   return groups;
 }
 

@@ -47,6 +47,9 @@ struct RankProgress {
 };
 
 struct GroupProgress {
+  // Not a group, but the ranks that have none: in init_process_group, or not there yet.
+  static constexpr std::uint64_t forming = 0;
+
   std::uint64_t identity = 0;  // the same on all nodes
   std::string name;
   std::uint32_t size = 0;
@@ -56,13 +59,14 @@ struct GroupProgress {
   bool operator==(const GroupProgress&) const = default;
 };
 
-// The record and state of one worker.
+// The record and state of one worker. It has no groups if there is no page yet.
 struct WorkerSeen {
   WorkerRecord record;
   Condition condition = Condition::runs;
   std::string state{};  // as in RankProgress
 };
 
+// If some of these workers are in no group, they follow in one of GroupProgress::forming.
 // `now_ns` is the time by the pages' clock. Workers that use another world than the job's are left out,
 // because their ranks mean something else.
 std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> workers, int world_size,

@@ -206,11 +206,18 @@ std::string who_waits_for_messages(const Jam& jam) {
   return text;
 }
 
+// "; rank 2 is stopped".
+std::string and_stopped(const std::vector<int>& stopped) {
+  return stopped.empty()
+             ? ""
+             : "; " + describe(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped";
+}
+
 // "; rank 1 returned 0; ranks 2 and 3 were killed by SIGSEGV": the missing ranks that have ended.
-std::string who_has_ended(const Jam& jam) {
+std::string who_has_ended(const std::vector<const RankProgress*>& absent) {
   constexpr std::size_t longest = 64;
   std::map<std::string, std::vector<int>> ends;
-  for (const RankProgress* rank : jam.absent) {
+  for (const RankProgress* rank : absent) {
     if (rank->condition == Condition::ended) ends[rank->how_ended].push_back(rank->rank);
   }
   std::string text;
@@ -232,9 +239,8 @@ std::string sentence_of(const Jam& jam) {
                      : jam.absent.empty() ? who_waits(jam)
                                           : who_never_came(jam);
   text += who_differs(jam) + who_waits_for_messages(jam);
-  if (!is_held_up && !stopped.empty())
-    text += "; " + describe(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped";
-  text += who_has_ended(jam);
+  if (!is_held_up) text += and_stopped(stopped);
+  text += who_has_ended(jam.absent);
   if (jam.unknown_count > 0) {
     text += "; nothing is known of " + (jam.unknown.empty() ? std::to_string(jam.unknown_count) + " ranks"
                                                             : describe(jam.unknown, jam.unknown_count));
@@ -288,7 +294,8 @@ std::string sentence_of(const OtherWait& wait) {
   std::string text = describe(numbers(wait.waiting), wait.waiting.size()) + (is_one ? " has" : " have") +
                      " been in " + name_of(wait.operation);
   if (is_message && is_one) text += " " + peer_of(*wait.waiting.front());
-  text += " of group " + wait.group->name + " for " + to_words(wait.waited);
+  if (wait.group->identity != GroupProgress::forming) text += " of group " + wait.group->name;
+  text += " for " + to_words(wait.waited);
   if (is_message && !is_one) {
     const std::size_t shown = std::min(wait.waiting.size(), shown_ranks);
     for (std::size_t i = 0; i < shown; ++i) {
@@ -300,6 +307,7 @@ std::string sentence_of(const OtherWait& wait) {
     text += "; " + describe(numbers(wait.absent), wait.absent.size()) +
             (wait.absent.size() == 1 ? " has" : " have") + " not come";
   }
+  text += and_stopped(in_condition(wait.absent, Condition::stopped)) + who_has_ended(wait.absent);
   return text;
 }
 

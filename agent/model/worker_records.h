@@ -2,12 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "agent/model/collective_progress.h"
 #include "agent/model/spawner.h"
 
 namespace dlaunch::agent {
+
+// A worker of this node.
+struct WorkerHere {
+  std::uint32_t local_rank = 0;
+  int rank = 0;          // in the job
+  std::int64_t pid = 0;  // 0: it has not started
+};
 
 class WorkerRecords {
  public:
@@ -18,9 +26,9 @@ class WorkerRecords {
   virtual Activity activity(std::uint32_t round, int slots) = 0;
   // What this worker, which has ended, left on its page. Empty if it used another world than the job's.
   virtual ExitRecord exit_record(ProcKey key, int world_size) = 0;
-  // The workers' progress in their groups.
-  virtual std::vector<GroupProgress> group_progress(std::uint32_t round, int slots, int world_size,
-                                                    TimePoint now) = 0;
+  // These workers' progress in their groups, and those that have none yet.
+  virtual std::vector<GroupProgress> group_progress(std::uint32_t round, std::span<const WorkerHere> workers,
+                                                    int world_size, TimePoint now) = 0;
 };
 
 }  // namespace dlaunch::agent

@@ -354,8 +354,13 @@ void Runner::look_at_workers(bool in_full) {
 std::vector<GroupProgress> Runner::group_progress() const {
   const WorldMember* own = current_.member(config_.node.agent);
   if (config_.records == nullptr || own == nullptr) return {};
+  std::vector<WorkerHere> workers;
+  for (const WorkerGroup::Worker& worker : group_.workers()) {
+    const auto local_rank = static_cast<std::uint32_t>(workers.size());
+    workers.push_back({local_rank, own->base_rank + static_cast<int>(local_rank), worker.pid});
+  }
   std::vector<GroupProgress> groups = config_.records->group_progress(
-      current_.round, config_.node.slots, current_.world_size, dependencies_.clock.now());
+      current_.round, workers, current_.world_size, dependencies_.clock.now());
   for (GroupProgress& group : groups) {
     for (RankProgress& rank : group.here) {
       const auto local_rank = static_cast<std::size_t>(rank.rank - own->base_rank);

@@ -46,6 +46,16 @@ class PageFile {
   int fd_;
 };
 
+WorkerSeen without_page(const WorkerHere& worker, int world_size) {
+  WorkerSeen seen;
+  seen.record.pid = worker.pid;
+  seen.record.rank = worker.rank;
+  seen.record.world_size = world_size;
+  seen.condition = condition_of(worker.pid);
+  seen.state = state_of(worker.pid);
+  return seen;
+}
+
 }  // namespace
 
 void WorkerPages::prepare(ProcKey key) {
@@ -65,7 +75,10 @@ Activity WorkerPages::activity(std::uint32_t round, int slots) {
     sum.moves += one->activity.moves;
     sum.asks += one->activity.asks;
     // A worker that has ended no longer waits.
-    if (one->activity.open > 0 && condition_of(one->pid) != Condition::ended) sum.open += one->activity.open;
+    const bool waits = one->activity.open > 0 || one->activity.forming > 0;
+    if (!waits || condition_of(one->pid) == Condition::ended) continue;
+    sum.open += one->activity.open;
+    sum.forming += one->activity.forming;
   }
   return sum;
 }
@@ -78,14 +91,16 @@ ExitRecord WorkerPages::exit_record(ProcKey key, int world_size) {
   return {record.lost.rank, describe_loss(record), record.left_in_exception};
 }
 
-std::vector<GroupProgress> WorkerPages::group_progress(std::uint32_t round, int slots, int world_size,
+std::vector<GroupProgress> WorkerPages::group_progress(std::uint32_t round,
+                                                       std::span<const WorkerHere> workers, int world_size,
                                                        TimePoint now) {
-  std::vector<WorkerSeen> workers;
-  for (int i = 0; i < slots && !pages_dir_.empty(); ++i) {
-    auto seen = read_worker_page(worker_page_path(pages_dir_, round, static_cast<std::uint32_t>(i)));
-    if (seen) workers.push_back(std::move(*seen));
+  std::vector<WorkerSeen> all;
+  for (const WorkerHere& worker : workers) {
+    if (pages_dir_.empty() || worker.pid == 0) continue;
+    auto seen = read_worker_page(worker_page_path(pages_dir_, round, worker.local_rank));
+    all.push_back(seen ? std::move(*seen) : without_page(worker, world_size));
   }
-  return collect_group_progress(workers, world_size, now.time_since_epoch().count());
+  return collect_group_progress(all, world_size, now.time_since_epoch().count());
 }
 
 std::optional<WorkerSeen> read_worker_page(const std::string& path) {

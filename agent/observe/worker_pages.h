@@ -17,8 +17,8 @@ class WorkerPages final : public WorkerRecords {
   void prepare(ProcKey key) override;
   Activity activity(std::uint32_t round, int slots) override;
   ExitRecord exit_record(ProcKey key, int world_size) override;
-  std::vector<GroupProgress> group_progress(std::uint32_t round, int slots, int world_size,
-                                            TimePoint now) override;
+  std::vector<GroupProgress> group_progress(std::uint32_t round, std::span<const WorkerHere> workers,
+                                            int world_size, TimePoint now) override;
 
  private:
   std::string pages_dir_;

@@ -145,6 +145,7 @@ std::string_view torch_name(page::Operation operation) {
     case page::Operation::init_device_mesh:
     case page::Operation::device_mesh:
     case page::Operation::flatten:
+    case page::Operation::init_process_group:
       return "";
   }
   return "";

@@ -33,7 +33,14 @@ const char* describe(Condition condition) {
 std::vector<agent::WorkerSeen> seen_workers(const JobDump& dump) {
   std::vector<agent::WorkerSeen> seen;
   for (const WorkerDump& worker : dump.workers) {
-    if (worker.seen) seen.push_back(*worker.seen);
+    if (worker.seen) {
+      seen.push_back(*worker.seen);
+    } else if (worker.pid > 0) {
+      agent::WorkerSeen without_page;
+      without_page.record.rank = worker.status.rank;
+      without_page.record.world_size = dump.job.world_size;
+      seen.push_back(std::move(without_page));
+    }
   }
   return seen;
 }
@@ -90,11 +97,13 @@ void add_rows(const JobDump& dump, const WorkerDump& worker, std::vector<std::ve
   for (const auto& group : agent::collect_group_progress({&*worker.seen, 1}, worker.seen->record.world_size,
                                                          dump.now.time_since_epoch().count())) {
     const agent::RankProgress& at = group.here.front();
-    if (at.left) continue;
-    const std::string in =
-        at.waits() ? describe_collective(at) : describe_other(worker.seen->record, group.identity, dump.now);
-    rows.push_back({rank, pid, condition, last_move(dump, worker.seen->record), group.name, in,
-                    std::to_string(at.done)});
+    const bool is_outside = group.identity == agent::GroupProgress::forming;
+    if (at.left || (is_outside && !at.waits_otherwise())) continue;
+    const std::string in = at.waits()   ? describe_collective(at)
+                           : is_outside ? name_of(at.operation) + ", " + to_words(at.waited)
+                                        : describe_other(worker.seen->record, group.identity, dump.now);
+    rows.push_back({rank, pid, condition, last_move(dump, worker.seen->record),
+                    is_outside ? "none" : group.name, in, is_outside ? "-" : std::to_string(at.done)});
   }
   if (rows.size() == before)
     rows.push_back({rank, pid, condition, last_move(dump, worker.seen->record), "none", "-", "-"});

@@ -114,17 +114,20 @@ void World::init_with(const InitOptions& options) {
   DefaultGroupInit attempt(options, preset_, generations_);
   const Identity& self = attempt.self();
   try {
-    attempt.prepare();
-    liveness_socket_ = open_liveness_socket(preset_ ? "localhost" : self.master.host);
+    std::optional<FormingRecord> forming;
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);
+      forming.emplace();
     }
-    // The wait for the first group is not recorded: a program may take its time to start and to read its
-    // data.
+    attempt.prepare();
+    liveness_socket_ = open_liveness_socket(preset_ ? "localhost" : self.master.host);
+    // For --hang-timeout the wait for the first group is none: a program may take its time to start and to
+    // read its data.
     std::optional<WaitRecord> waiting;
     if (!generations_.empty()) waiting.emplace();
     DefaultGroup made = attempt.form(liveness_socket_.get());
     waiting.reset();
+    forming.reset();
     if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
       start_trace(trace_path(*trace, self.rank));
     }

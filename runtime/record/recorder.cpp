@@ -192,6 +192,13 @@ WaitRecord::~WaitRecord() {
   if (page_ != nullptr) add(page_->header.waiting, ~std::uint64_t{0});  // one less
 }
 
+FormingRecord::FormingRecord() : page_(recorder().page()) {
+  if (page_ != nullptr) put(page_->header.forming_ns, std::max(std::int64_t{1}, steady_ns()));
+}
+FormingRecord::~FormingRecord() {
+  if (page_ != nullptr) put(page_->header.forming_ns, std::int64_t{0});
+}
+
 void record_poll() {
   if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
 }
@@ -228,6 +235,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
                                  &header.others_ended, &header.waiting, &header.asks})
       put(*count, std::uint64_t{0});
     put(header.lost, std::int32_t{0});
+    put(header.forming_ns, std::int64_t{0});
     put(header.left_in_exception, std::uint8_t{0});
     put(header.version, page::version);
     page_ = mapped;

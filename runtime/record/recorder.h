@@ -95,6 +95,19 @@ class WaitRecord {
   page::Page* const page_;
 };
 
+// As long as it lives, this process waits in init_process_group for the other ranks. The agent's --hang-note
+// considers that; --hang-timeout does not, unless there is a WaitRecord too.
+class FormingRecord {
+ public:
+  FormingRecord();
+  ~FormingRecord();
+  FormingRecord(const FormingRecord&) = delete;
+  FormingRecord& operator=(const FormingRecord&) = delete;
+
+ private:
+  page::Page* const page_;
+};
+
 // A program has polled a message that has not completed. Long polling counts as waiting.
 void record_poll();
 

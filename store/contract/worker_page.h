@@ -53,8 +53,9 @@ enum class Operation : std::uint8_t {
   init_device_mesh,
   device_mesh,
   flatten,
+  init_process_group,  // has no record: see Header::forming_ns
 };
-inline constexpr Operation last_operation = Operation::flatten;
+inline constexpr Operation last_operation = Operation::init_process_group;
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(last_operation) + 1> operation_names{
     "collective",
     "all_reduce",
@@ -79,7 +80,8 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(last_oper
     "split_group",
     "init_device_mesh",
     "DeviceMesh",
-    "DeviceMesh::flatten"};
+    "DeviceMesh::flatten",
+    "init_process_group"};
 
 inline std::string name_of(Operation operation) {
   return std::string(operation_names[static_cast<std::size_t>(operation)]);
@@ -145,7 +147,9 @@ struct Header {
   std::uint64_t asks;      // polls that found a message not complete yet
   std::int64_t joined_ns;  // when the process last became this rank
 
-  std::array<std::uint8_t, 4096 - 120> reserved_too;
+  std::int64_t forming_ns;  // since when the process waits in init_process_group; 0: it does not
+
+  std::array<std::uint8_t, 4096 - 128> reserved_too;
 };
 
 // How often operations have begun or ended.

@@ -101,6 +101,13 @@ class Note(Hang):
         job = self.start("--nproc-per-node=3", "--hang-note=1", STRAGGLER, "stopped")
         self.wait_for_line(job, "^dlaunch: nothing has moved for [^:]+: rank 2 .*; rank 2 is stopped$")
 
+    def test_a_rank_that_never_comes_to_the_first_world(self):
+        job = self.start("--nproc-per-node=3", "--hang-note=1", "--hang-timeout=1", STRAGGLER, "first")
+        self.wait_for_line(job, r"^dlaunch: nothing has moved for [^:]+: ranks 0 and 1 have been in init_process_group for [\d.]+ m?s; "
+                           r"rank 2 \(local rank 2, node 0, host \S+, pid \d+\) has not come; rank 2 (is running|sleeps in the kernel( \(\w+\))?)$")
+        self.assertRegex(self.dump("--no-stacks").stdout, r"ranks 0 and 1 have been in init_process_group for [\d.]+ m?s; rank 2 has not come\n")
+        self.assertIsNone(job.poll(), "a program may take its time to read its data")
+
 
 class Watch(Hang):
     def expect_restart(self, how, sentence):
@@ -162,7 +169,7 @@ class Watch(Hang):
                                          "rank 2 has not come")
 
     def test_a_rank_that_does_not_come_to_a_second_world(self):
-        self.expect_restart_of_the_stuck("world", "a rank waits for a message or for other ranks")
+        self.expect_restart("world", r"ranks 0 and 1 have been in init_process_group for [\d.]+ m?s; rank 2 has not come")
 
     def test_without_a_restart_the_job_ends_and_names_the_rank(self):
         code, _, err = self.run_job("--nproc-per-node=3", f"--hang-timeout={LIMIT}", f"--report={self.dir}/end.json",

@@ -17,6 +17,7 @@
 //   straggler barrier    the last one does not come to a monitored barrier
 //   straggler group      the last one does not come to make a group
 //   straggler world      nor, after all have destroyed the default group, to make another
+//   straggler first      nor, at the beginning, to make the default group
 //
 // After a restart all do what they should.
 #include <dlaunch/distributed.h>
@@ -99,9 +100,18 @@ void get_stuck(const std::string& how) {
   }
 }
 
+bool is_last_of_job() {
+  const char* const rank = std::getenv("RANK");
+  const char* const size = std::getenv("WORLD_SIZE");
+  return rank != nullptr && size != nullptr && std::atoi(rank) == std::atoi(size) - 1;
+}
+
 void work(const std::string& how) {
   const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
   const bool first = restarts == nullptr || std::string(restarts) == "0";
+  if (how == "first" && first && is_last_of_job()) {
+    for (;;) pause();
+  }
   dlaunch::init_process_group();
   for (int i = 1; i <= sums; ++i) {
     if (i == last_good + 1) wait_until_the_others_have_their_sums();

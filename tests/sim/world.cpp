@@ -451,7 +451,8 @@ agent::Activity Node::activity(std::uint32_t round, int) {
   return cluster_.records ? cluster_.records(index_, round).activity : agent::Activity{};
 }
 
-std::vector<agent::GroupProgress> Node::group_progress(std::uint32_t round, int, int, TimePoint) {
+std::vector<agent::GroupProgress> Node::group_progress(std::uint32_t round,
+                                                       std::span<const agent::WorkerHere>, int, TimePoint) {
   return cluster_.records ? cluster_.records(index_, round).group_progress.value()
                           : std::vector<agent::GroupProgress>{};
 }

@@ -165,7 +165,8 @@ class Node final : public Clock,
   void prepare(agent::ProcKey) override {}
   agent::Activity activity(std::uint32_t round, int slots) override;
   agent::ExitRecord exit_record(agent::ProcKey, int) override { return {}; }
-  std::vector<agent::GroupProgress> group_progress(std::uint32_t round, int slots, int world_size,
+  std::vector<agent::GroupProgress> group_progress(std::uint32_t round,
+                                                   std::span<const agent::WorkerHere> workers, int world_size,
                                                    TimePoint now) override;
   void report(const agent::LogMessage& message) override;
 

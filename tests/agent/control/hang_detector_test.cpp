@@ -74,14 +74,28 @@ TEST_F(HangDetectorTest, PollingForTheWholeLimitIsWaiting) {
 TEST_F(HangDetectorTest, AStallIsThatOfTheNodeThatMovedLast) {
   HangDetector off{Duration(0)};
   off.take(0, {3, seconds(20), true, {}});
-  EXPECT_EQ(off.stall(membership_, seconds(5)), Duration(0)) << "the other node has not reported";
+  EXPECT_EQ(off.stall(membership_, seconds(5), true), Duration(0)) << "the other node has not reported";
   off.take(1, {3, seconds(12), false, {}, seconds(6)});
-  EXPECT_EQ(off.stall(membership_, seconds(5)), seconds(12));
+  EXPECT_EQ(off.stall(membership_, seconds(5), true), seconds(12));
   off.take(0, {3, seconds(20), false, {}});
-  EXPECT_EQ(off.stall(membership_, seconds(5)), seconds(12)) << "one polls";
-  EXPECT_EQ(off.stall(membership_, seconds(7)), Duration(0)) << "it may be between two steps";
+  EXPECT_EQ(off.stall(membership_, seconds(5), true), seconds(12)) << "one polls";
+  EXPECT_EQ(off.stall(membership_, seconds(7), true), Duration(0)) << "it may be between two steps";
   EXPECT_EQ(off.note(Diagnosis{}, world_, seconds(12)),
             "nothing has moved for 12 s: a rank waits for a message or for other ranks");
+}
+
+TEST_F(HangDetectorTest, TheWayToTheFirstGroupIsNoHangButAStall) {
+  RankProgress waiting;
+  waiting.operation = page::Operation::init_process_group;
+  GroupProgress forming{GroupProgress::forming, "", 4, {}, {waiting}};
+  told(0, seconds(20), false, {forming});
+  told(1, seconds(15), false);
+  EXPECT_FALSE(detector_.hangs(membership_));
+  EXPECT_EQ(detector_.stall(membership_, seconds(5), false), Duration(0));
+  EXPECT_EQ(detector_.stall(membership_, seconds(5), true), seconds(15));
+  forming.here[0].operation = page::Operation::none;
+  told(0, seconds(20), false, {forming});
+  EXPECT_EQ(detector_.stall(membership_, seconds(5), true), Duration(0)) << "no rank waits there";
 }
 
 TEST_F(HangDetectorTest, ANewRoundForgetsAndWithoutALimitNothingHangs) {

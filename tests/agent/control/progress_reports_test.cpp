@@ -60,6 +60,8 @@ TEST_F(ProgressReportsTest, LastLookIsTakenOnceARound) {
   EXPECT_FALSE(reports_.take(now_, 3, nothing)) << "there is nothing to add";
   WorkersSeen something = nothing;
   something.group_progress->emplace_back();
+  EXPECT_FALSE(reports_.take(now_, 3, something)) << "ranks without a group explain nothing now";
+  something.group_progress->back().identity = 5;
   EXPECT_TRUE(reports_.take(now_, 3, something));
   reports_.begin_round(now_);
   EXPECT_TRUE(reports_.take_last_look());

@@ -33,6 +33,12 @@ TEST_F(StallMonitorTest, CountsFromTheLastMove) {
   EXPECT_EQ(look(6), seconds(1));
 }
 
+TEST_F(StallMonitorTest, ARankOnItsWayToAGroupHasMoved) {
+  EXPECT_EQ(look(0), seconds(1));
+  now_ += monitor_.period();
+  EXPECT_EQ(monitor_.observe(now_, {0, 0, 0, 1}), Duration(0));
+}
+
 TEST_F(StallMonitorTest, WithoutAnyProgressItCountsFromTheBeginning) {
   EXPECT_EQ(look(0), seconds(1));
   EXPECT_EQ(look(0), seconds(2));

@@ -106,6 +106,44 @@ TEST(CollectiveProgress, AProcessIsDescribedInOneOfItsGroups) {
   EXPECT_EQ(states, (std::vector<std::string>{"is running4711", "0"}));
 }
 
+TEST(CollectiveProgress, RanksWithoutAGroupFollowWithThoseThatWaitForOne) {
+  std::vector<WorkerSeen> workers(4);
+  for (int rank = 0; rank < 3; ++rank) {
+    MadePage page(rank, 4);
+    if (rank < 2) page.raw().header.forming_ns = 1'000 * (rank + 1);
+    if (rank > 0) page.add_group(1, "default").state = page::Group::left;
+    workers[static_cast<std::size_t>(rank)] = {*parse_worker_page(page.bytes(), page.bytes()),
+                                               Condition::runs};
+  }
+  workers[3].record.rank = 3;  // without a page
+  workers[3].record.world_size = 4;
+  workers[3].record.pid = 7;
+  workers[3].state = "is running";
+  const auto forming = [&] {
+    auto groups = collect_group_progress(workers, 4, 9'000);
+    return groups.back().identity == GroupProgress::forming ? groups.back() : GroupProgress{};
+  };
+  ASSERT_EQ(forming().here.size(), 4U);
+  EXPECT_EQ(forming().size, 4U);
+  EXPECT_EQ(forming().here[0].operation, Operation::init_process_group);
+  EXPECT_EQ(forming().here[0].waited, Duration(8'000));
+  EXPECT_TRUE(forming().here[1].needs_all);
+  EXPECT_EQ(forming().here[1].waited, Duration(7'000));
+  EXPECT_FALSE(forming().here[2].waits_otherwise()) << "it has left its group, and may come to another";
+  EXPECT_FALSE(forming().here[3].waits_otherwise());
+  EXPECT_EQ(forming().here[3].pid, 7);
+  EXPECT_EQ(forming().here[3].state, "is running");
+  workers[0].condition = Condition::ended;
+  EXPECT_FALSE(forming().here[0].waits_otherwise());
+  WorkerRecord::Group group;
+  group.identity = 1001;
+  for (WorkerSeen& worker : workers) {
+    worker.record.forming_ns = 0;
+    worker.record.groups = {group};
+  }
+  EXPECT_EQ(forming(), GroupProgress{}) << "all are in a group";
+}
+
 TEST(CollectiveProgress, TheWaitInAFailedCollectiveEndsWithIt) {
   MadePage page(0, 2);
   page.add_group(1, "default");

@@ -250,6 +250,28 @@ TEST(Diagnosis, OtherWaitsAreReportedIfNoRankIsInACollective) {
                       "one has waited 2 s; rank 1 is in recv from rank 2"});
 }
 
+TEST(Diagnosis, RanksThatDoNotComeToTheFirstGroupAreNamedWithTheirState) {
+  const auto forming = [](int rank) {
+    RankProgress progress = otherwise(rank, Operation::init_process_group, seconds(4 + rank));
+    progress.entered = progress.done = 0;
+    progress.needs_all = true;
+    return progress;
+  };
+  GroupProgress here{GroupProgress::forming, "", 4, {}, {forming(0), forming(1), done(2, 0), done(3, 0)}};
+  Diagnosis found = diagnose({here});
+  EXPECT_EQ(found.sentences,
+            Sentences{"ranks 0 and 1 have been in init_process_group for 5 s; ranks 2 and 3 have not come"});
+  EXPECT_EQ(found.missing, (std::vector{2, 3}));
+  here.here[2].condition = Condition::stopped;
+  here.here[3].condition = Condition::ended;
+  here.here[3].how_ended = "returned 0";
+  EXPECT_EQ(diagnose({here}).sentences,
+            Sentences{"ranks 0 and 1 have been in init_process_group for 5 s; ranks 2 and 3 have not come; "
+                      "rank 2 is stopped; rank 3 returned 0"});
+  here.here = {done(2, 0), done(3, 0)};
+  EXPECT_TRUE(diagnose({here}).sentences.empty()) << "no rank waits";
+}
+
 TEST(Diagnosis, TheSenderOfAMissingMessageIsTheCause) {
   const auto recv = [](int rank, int peer) {
     return otherwise(rank, Operation::recv, seconds(4 + rank), peer);

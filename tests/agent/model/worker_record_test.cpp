@@ -60,6 +60,16 @@ TEST(WorkerRecord, TheRingKeepsTheLatestInTheirOrder) {
   EXPECT_EQ(record->entries.back().sequence, count);
 }
 
+TEST(WorkerRecord, TheWaitForAGroupIsRead) {
+  MadePage page(0, 2);
+  EXPECT_EQ(parse(page)->forming_ns, 0);
+  page.raw().header.forming_ns = 500;
+  EXPECT_EQ(parse(page)->forming_ns, 500);
+  EXPECT_EQ(parse(page)->activity, (Activity{0, 0, 0, 1}));
+  page.raw().header.forming_ns = -500;
+  EXPECT_EQ(parse(page)->forming_ns, 0);
+}
+
 TEST(WorkerRecord, EntriesBeingWrittenAreLeftOut) {
   MadePage page(0, 2);
   page.add_group(1, "default");

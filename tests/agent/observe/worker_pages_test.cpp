@@ -61,12 +61,34 @@ TEST_F(WorkerPagesTest, ActivityIsTheSumOfTheWorkersThatRun) {
 
 TEST_F(WorkerPagesTest, ProgressNamesTheRanksThatHaveAPage) {
   put({3, 1}, waiting(1, getpid()));
-  const auto progress = pages_.group_progress(3, 2, 2, now);
+  const std::vector<WorkerHere> workers{{0, 0, 0}, {1, 1, getpid()}};
+  const auto progress = pages_.group_progress(3, workers, 2, now);
   ASSERT_EQ(progress.size(), 1U);
   EXPECT_EQ(progress[0].name, "default");
   ASSERT_EQ(progress[0].here.size(), 1U);
   EXPECT_EQ(progress[0].here[0].rank, 1);
   EXPECT_EQ(progress[0].here[0].operation, page::Operation::all_reduce);
+}
+
+TEST_F(WorkerPagesTest, ProgressNamesTheRanksThatHaveNoPageYet) {
+  MadePage made(0, 3);
+  made.raw().header.owner = getpid();
+  made.raw().header.forming_ns = 1;
+  put({3, 0}, made);
+  EXPECT_EQ(pages_.activity(3, 3), (Activity{0, 0, 0, 1}));
+  const std::vector<WorkerHere> workers{{0, 0, getpid()}, {1, 1, getpid()}, {2, 2, ended_process()}};
+  const auto progress = pages_.group_progress(3, workers, 3, now);
+  ASSERT_EQ(progress.size(), 1U);
+  EXPECT_EQ(progress[0].identity, GroupProgress::forming);
+  ASSERT_EQ(progress[0].here.size(), 3U);
+  EXPECT_TRUE(progress[0].here[0].waits_otherwise());
+  EXPECT_FALSE(progress[0].here[1].waits_otherwise());
+  EXPECT_EQ(progress[0].here[1].pid, getpid());
+  EXPECT_EQ(progress[0].here[1].condition, Condition::runs);
+  EXPECT_EQ(progress[0].here[2].condition, Condition::ended);
+  made.raw().header.owner = ended_process();
+  put({3, 0}, made);
+  EXPECT_EQ(pages_.activity(3, 3), Activity{}) << "one that has ended waits no longer";
 }
 
 TEST_F(WorkerPagesTest, ExitRecordIsOfTheJobsWorldOnly) {
@@ -110,7 +132,8 @@ TEST_F(WorkerPagesTest, WithoutAFolderThereAreNone) {
   WorkerPages none("");
   none.prepare({0, 0});
   EXPECT_EQ(none.activity(0, 4), Activity{});
-  EXPECT_TRUE(none.group_progress(0, 4, 4, now).empty());
+  const std::vector<WorkerHere> workers{{0, 0, getpid()}};
+  EXPECT_TRUE(none.group_progress(0, workers, 4, now).empty());
 }
 
 }  // namespace

@@ -157,6 +157,24 @@ TEST(JobDump, ARankThatHasLeftItsGroupsIsInNone) {
       << to_text(dump);
 }
 
+TEST(JobDump, ARankThatHasNotComeToItsFirstGroupIsNamed) {
+  JobDump dump = empty_dump(2);
+  MadePage page(0, 2);
+  page.raw().header.forming_ns = 10 * second;
+  dump.workers.push_back(worker(page));
+  WorkerDump without_page;
+  without_page.status = {1, 1, 101, "running", ""};
+  without_page.pid = 101;
+  dump.workers.push_back(without_page);
+  const std::string text = to_text(dump);
+  EXPECT_NE(text.find("\nrank 0 has been in init_process_group for 30 s; rank 1 has not come\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n0     100  running  40 s ago   none   init_process_group, 30 s  -\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(JobDump, JsonHasTheFieldsOfAFlightRecorder) {
   JobDump dump = empty_dump(4);
   MadePage page(1, 4);

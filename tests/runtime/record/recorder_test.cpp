@@ -54,6 +54,16 @@ class RecorderTest : public ::testing::Test {
   Recorder recorder_;
 };
 
+// The page of this process: its recorder keeps the first one that it is given.
+class OwnPageTest : public RecorderTest {
+ protected:
+  OwnPageTest() {
+    static const test::TemporaryFolder folder;
+    path_ = agent::worker_page_path(folder.path(), 0, 0);
+    recorder().open(path_, 0, 2);
+  }
+};
+
 TEST_F(RecorderTest, UnopenedPageIsNotRead) { EXPECT_FALSE(agent::read_worker_page(path_)); }
 
 TEST_F(RecorderTest, WhatIsRecordedIsRead) {
@@ -113,8 +123,7 @@ TEST_F(RecorderTest, TheLastThatHasEndedIsKnownInWhateverOrderTheyEnd) {
 }
 
 // Without being a move: one that asks again and again whether a message has come still waits.
-TEST_F(RecorderTest, WaitForAnOperationIsRecorded) {
-  recorder().open(path_, 0, 2);
+TEST_F(OwnPageTest, WaitForAnOperationIsRecorded) {
   const WorkSource operation;
   std::thread waiter([&] { operation.work().wait(); });
   while (read().activity != agent::Activity{0, 1}) std::this_thread::yield();
@@ -164,7 +173,7 @@ TEST_F(RecorderTest, WaitForAnOperationIsRecorded) {
     EXPECT_EQ(open(), 0U);
   }));
 
-  // In a second init_process_group for the other rank. To a first one a program may take its time.
+  // In a second init_process_group for the other rank. To a first one a program may take its time: see below.
   const test::Variable page("DLAUNCH_WORKER_PAGE", path_.c_str());
   const auto init = [this](World& world, const std::string& file, int rank, int size) {
     InitOptions options;
@@ -182,12 +191,25 @@ TEST_F(RecorderTest, WaitForAnOperationIsRecorded) {
   }
   std::thread first([&] { init(worlds[0], "second", 0, 2); });
   while (read().activity.open != 1) std::this_thread::yield();
+  EXPECT_GT(read().forming_ns, 0);
   init(worlds[1], "second", 1, 2);
   first.join();
+  EXPECT_EQ(read().forming_ns, 0);
   EXPECT_EQ(read().activity.open, 0U);
   std::thread leaves([&] { worlds[0].destroy_all(); });
   worlds[1].destroy_all();
   leaves.join();
+}
+
+TEST_F(OwnPageTest, TheWayToAGroupIsNoOperation) {
+  {
+    const FormingRecord forming;
+    EXPECT_GT(read().forming_ns, 0);
+    EXPECT_EQ(read().activity.open, 0U);
+    EXPECT_EQ(read().activity.forming, 1U);
+  }
+  EXPECT_EQ(read().forming_ns, 0);
+  EXPECT_EQ(read().activity.forming, 0U);
 }
 
 TEST_F(RecorderTest, WithoutAPageNothingHappens) {

@@ -16,7 +16,8 @@ TEST(WorkerPage, EachOperationHasANameOfItsOwn) {
   EXPECT_EQ(names.size(), operation_names.size());
   EXPECT_EQ(name_of(Operation::barrier), "barrier");
   EXPECT_EQ(name_of(Operation::send), "send");
-  EXPECT_EQ(name_of(last_operation), "DeviceMesh::flatten");
+  EXPECT_EQ(name_of(Operation::flatten), "DeviceMesh::flatten");
+  EXPECT_EQ(name_of(last_operation), "init_process_group");
 }
 
 TEST(WorkerPage, AnOperationIsOfOneKind) {
