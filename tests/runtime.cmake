@@ -95,6 +95,22 @@ dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/shared_memory/memory_limit_test.cpp
     runtime/shared_memory/segment_test.cpp)
 
+# Data-parallel training, over threads.
+dlaunch_test(NAME data_parallel_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox
+  SOURCES
+    runtime/data_parallel/bucket_memory_test.cpp
+    runtime/data_parallel/comm_hooks_test.cpp
+    runtime/data_parallel/data_partitioner_test.cpp
+    runtime/data_parallel/distributed_sampler_test.cpp
+    runtime/data_parallel/gradient_reducer_test.cpp
+    runtime/data_parallel/permutation_test.cpp
+    runtime/data_parallel/reducer_agreement_test.cpp
+    runtime/data_parallel/reducer_errors_test.cpp
+    runtime/gradients/agreement_test.cpp
+    runtime/gradients/bucket_assignment_test.cpp
+    runtime/gradients/step_state_test.cpp
+    runtime/gradients/step_times_test.cpp)
+
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
   SOURCES runtime/record/recorder_test.cpp)
@@ -176,6 +192,11 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     runtime/group/rank_in_call_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_backend_shm dlaunch_store_server_module)
+  # The gradient reducer, over shared memory and TCP.
+  dlaunch_test(NAME data_parallel_processes_test LABELS runtime
+  SOURCES runtime/data_parallel/reducer_processes_test.cpp
+  LIBS dlaunch_runtime dlaunch_store_host)
+  add_dependencies(data_parallel_processes_test dlaunch_backend_gloo dlaunch_store_server_module)
   # No server and no thread in the program that is copied.
   dlaunch_test(NAME spawn_test LABELS runtime SOURCES runtime/api/spawn_test.cpp
   LIBS dlaunch_runtime)

@@ -87,6 +87,8 @@ ROOMS = {
     "runtime/group": (VALUES | {"runtime/backend", "runtime/backends/threads", "runtime/base", "runtime/record",
                                 "runtime/reduce", "runtime/rendezvous", "store/client"}, EDGE),
     "runtime/api": (VALUES | {"runtime/backend", "runtime/base", "runtime/group", "runtime/rendezvous", "store/client"}, EDGE),
+    "runtime/gradients": (set(), PURE),
+    "runtime/data_parallel": ({"runtime/base", "runtime/gradients", "runtime/reduce"}, EDGE),
     "runtime/store_server": ({"store/server"}, EDGE),
     "runtime/tls": ({"store/tls"}, EDGE),
     "runtime/include/dlaunch": (set(), EDGE),

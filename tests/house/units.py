@@ -82,6 +82,8 @@ RUNTIME_COVERED_BY = {
     "runtime/backends/threads/thread_transport": "runtime/backend/mailbox_test.cpp",
     "runtime/base/host_name": "runtime/rendezvous/rendezvous_test.cpp",
     "runtime/base/log": "runtime/api/debug_test.cpp",
+    "runtime/data_parallel/reducer_impl": "runtime/data_parallel/gradient_reducer_test.cpp",
+    "runtime/data_parallel/reducer_reports": "runtime/data_parallel/reducer_errors_test.cpp",
     "runtime/group/coordinated_call": "runtime/group/rank_in_call_test.cpp",
     "runtime/group/default_group": "runtime/group/world_test.cpp",
     "runtime/group/group_description": "runtime/group/new_group_test.cpp",

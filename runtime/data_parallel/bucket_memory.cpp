@@ -1,0 +1,38 @@
+#include "runtime/data_parallel/bucket_memory.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace dlaunch::internal {
+
+BucketMemory::BucketMemory(std::span<const Tensor> like, std::vector<BucketPlan> plans)
+    : plans_(std::move(plans)), gradients_(like.size()) {
+  blocks_.reserve(plans_.size());
+  for (const BucketPlan& plan : plans_) {
+    auto& block = blocks_.emplace_back((plan.bytes + sizeof(Line) - 1) / sizeof(Line));
+    std::byte* at = block.empty() ? nullptr : block.front().bytes.data();
+    const std::array elements{static_cast<std::int64_t>(plan.bytes / size_of(plan.dtype))};
+    buffers_.emplace_back(static_cast<void*>(at), plan.dtype, elements);
+    for (const std::size_t parameter : plan.parameters) {
+      const Tensor& shape = like[parameter];
+      gradients_[parameter] = Tensor(static_cast<void*>(at), shape.dtype(), shape.shape());
+      if (shape.nbytes() > 0) at += shape.nbytes();
+    }
+  }
+}
+
+void BucketMemory::zero() {
+  for (std::vector<Line>& block : blocks_) std::ranges::fill(block, Line{});
+}
+
+void BucketMemory::copy_from(const BucketMemory& other) {
+  for (std::size_t i = 0; i < gradients_.size(); ++i) copy_values(gradients_[i], other.gradients_[i]);
+}
+
+void copy_values(const Tensor& to, const Tensor& from) {
+  if (to.data() != from.data() && to.nbytes() > 0) std::memcpy(to.data(), from.data(), to.nbytes());
+}
+
+}  // namespace dlaunch::internal
