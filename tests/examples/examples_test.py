@@ -118,6 +118,17 @@ class Library(Example):
         self.assertNotEqual(run.code, 0, run)
         self.assertIn("a device mesh of shape [2, 2]: it does not have as many places as there are ranks (2)", run.err, run)
 
+    def test_data_parallel_does_not_depend_on_the_number_of_ranks(self):
+        alone = self.outputs(1, "data_parallel")
+        self.assertEqual(len(alone), 5, alone)
+        losses = [float(line.split()[-1]) for line in alone[:4]]
+        self.assertLess(losses[-1], losses[0] / 2, alone)
+        self.assertTrue(alone[4].startswith("1 ranks, 6 parameters in "), alone)
+        for ranks in (2, 4):
+            others = [float(line.split()[-1]) for line in self.outputs(ranks, "data_parallel")[:4]]
+            for other, loss in zip(others, losses, strict=True):
+                self.assertAlmostEqual(other, loss, delta=0.002)
+
     def test_overlap_and_its_trace(self):
         lines = self.outputs(2, "overlap", DLAUNCH_TRACE=self.path("trace.json"))
         self.assertEqual(sorted(lines), [f"rank {rank} of 2: 12 gradients in 5 operations, right"
