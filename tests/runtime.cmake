@@ -24,6 +24,7 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/base/comma_separated_test.cpp
     runtime/base/deadline_test.cpp
     runtime/base/errors_test.cpp
+    runtime/base/function_ref_test.cpp
     runtime/base/own_process_test.cpp
     runtime/base/process_end_test.cpp
     runtime/base/process_environment_test.cpp

@@ -176,8 +176,8 @@ void send_bytes(const std::string& own, int dst, const ProcessGroup& given) {
   const std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
   std::string bytes = own;
   GroupImpl& impl = GroupImpl::of(group);
-  impl.isend(Tensor::of(length), peer, {}, GroupImpl::Tags::objects).wait();
-  impl.isend(view(bytes), peer, {}, GroupImpl::Tags::objects).wait();
+  impl.isend(Tensor::of(length), peer, {}, GroupImpl::Tags::objects, true).wait();
+  impl.isend(view(bytes), peer, {}, GroupImpl::Tags::objects, true).wait();
 }
 
 std::string recv_bytes(int src, const ProcessGroup& given, int* source) {
@@ -187,7 +187,7 @@ std::string recv_bytes(int src, const ProcessGroup& given, int* source) {
     return {};
   }
   const auto receive = [&](const Tensor& tensor, int from) {
-    const Work work = GroupImpl::of(group).irecv(tensor, from, {}, GroupImpl::Tags::objects);
+    const Work work = GroupImpl::of(group).irecv(tensor, from, {}, GroupImpl::Tags::objects, true);
     work.wait();
     return work.source_rank();
   };

@@ -141,7 +141,7 @@ void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
   timeout_ = timeout;
 }
 
-Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, const Start& start) {
+Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, Start start) {
   require_own_process(call.name);
   const Timeout limit = timeout_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
@@ -186,13 +186,13 @@ Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
   if (skips_as_non_member(name)) return {};
   (void)timeout_for(name, options.timeout);
   (void)usable_backend(name, std::nullopt);
-  for (const Prepared& one : all) (void)usable_backend(one.call.name, one.call.device);
+  for (const Prepared& one : all) (void)usable_backend(one.name, one.device);
   OperationOptions each = options;
   each.async_op = true;
   std::vector<Work> works;
   works.reserve(all.size());
   try {
-    for (const Prepared& one : all) works.push_back(run(one.call, each, one.start));
+    for (const Prepared& one : all) works.push_back(run(one.spec(), each, one.start));
   } catch (...) {
     wait_all_noexcept(works);
     throw;
@@ -204,23 +204,25 @@ Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
 }
 
 // Without call_mutex_: a receive may wait for data that another thread has yet to send.
-Work GroupImpl::run_message(const OperationSpec& call, int peer, const MessageOptions& options,
-                            const Start& start) {
+Work GroupImpl::run_message(const OperationSpec& call, int peer, const MessageOptions& options, bool awaited,
+                            Start start) {
   const Timeout limit = timeout_for(call.name, options.timeout);
   const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
-  Operation operation{0, limit.deadline(), true};
-  {
-    const std::lock_guard lock(state_mutex_);
-    operation.sequence = ++messages_;
-  }
-  const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
+  const Operation operation{++messages_, limit.deadline(), !awaited};
+  const auto context = [&] {
+    return ErrorContext{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
+  };
   const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                              recorder_.begin(call.record, operation.sequence, peer, limit)};
   try {
-    return finish_with_context(WorkSource::of_message(), start(*backend, operation), context, trace);
+    Work inner = start(*backend, operation);
+    if (!awaited) return finish_with_context(WorkSource::of_message(), inner, context(), trace);
+    inner.wait();
+    report_end(trace, true);
+    return inner;
   } catch (...) {
     report_end(trace, false);
-    const std::exception_ptr error = located(std::current_exception(), context);
+    const std::exception_ptr error = located(std::current_exception(), context());
     fail(error);
     std::rethrow_exception(error);
   }

@@ -14,6 +14,7 @@
 
 #include "dlaunch/backend.h"
 #include "dlaunch/process_group.h"
+#include "runtime/base/function_ref.h"
 #include "runtime/base/own_process.h"
 #include "runtime/group/call_comparison.h"
 #include "runtime/group/group_description.h"
@@ -75,27 +76,37 @@ class GroupImpl {
                                         const OperationOptions& options);
   Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                                        ReduceOp op, const OperationOptions& options);
-  Work isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags = Tags::program);
-  Work irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags = Tags::program);
+  // `awaited`: the caller waits for the Work at once, so a backend may complete it on the caller's thread.
+  Work isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags = Tags::program,
+             bool awaited = false);
+  Work irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags = Tags::program,
+             bool awaited = false);
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops);
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks);
   void breakpoint(int rank);  // in group_breakpoint.cpp
   void abort(const std::string& reason);
 
-  using Start = std::function<Work(Backend&, const Operation&)>;
-  // A call of this rank with checked arguments.
+  using Start = FunctionRef<Work(Backend&, const Operation&)>;
+  // A call of this rank with checked arguments, which outlive it.
   struct OperationSpec {
     const char* name;
-    std::optional<Device> device;           // none: any
-    std::uint64_t bytes;                    // of this rank's data in the operation
-    std::function<std::string()> describe;  // what all ranks must agree on
+    std::optional<Device> device;         // none: any
+    std::uint64_t bytes;                  // of this rank's data in the operation
+    FunctionRef<std::string()> describe;  // what all ranks must agree on
     GroupRecorder::What record;
-    std::function<std::string()> splits = {};  // if sizes may differ between the ranks: splits_text()
+    FunctionRef<std::string()> splits = {};  // if sizes may differ between the ranks: splits_text()
   };
-  // An operation that has not started; its arguments are checked.
+  // An operation that has not started; its arguments are checked and copied.
   struct Prepared {
-    OperationSpec call;
-    Start start;
+    const char* name;
+    Device device;
+    std::uint64_t bytes;
+    std::function<std::string()> describe;
+    GroupRecorder::What record;
+    std::function<Work(Backend&, const Operation&)> start;
+
+    // REQUIRES: outlives the result.
+    [[nodiscard]] OperationSpec spec() const { return {name, device, bytes, describe, record}; }
   };
   [[nodiscard]] Prepared prepare_all_reduce_coalesced(std::vector<Tensor> tensors,
                                                       const Reduction& reduction) const;
@@ -133,9 +144,15 @@ class GroupImpl {
     RecordMark mark;
   };
 
+  // With the checks of the operation.
+  [[nodiscard]] std::vector<Tensor> parts_to_gather(const Tensor& output, const Tensor& input) const;
+  [[nodiscard]] std::vector<Tensor> parts_to_scatter(const Tensor& output, const Tensor& input,
+                                                     ReduceOp op) const;
+
   // One operation, from its number to its result.
-  Work run(const OperationSpec& call, const OperationOptions& options, const Start& start);
-  Work run_message(const OperationSpec& call, int peer, const MessageOptions& options, const Start& start);
+  Work run(const OperationSpec& call, const OperationOptions& options, Start start);
+  Work run_message(const OperationSpec& call, int peer, const MessageOptions& options, bool awaited,
+                   Start start);
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                            OperationTrace trace);
   void report_end(OperationTrace trace, bool success) const;
@@ -180,9 +197,10 @@ class GroupImpl {
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic_flag non_member_warned_;
 
-  std::mutex call_mutex_;       // held during a collective's call: one at a time
-  std::uint64_t sequence_ = 0;  // of the latest collective; protected by call_mutex_
-  CallComparison comparison_;   // compare(): protected by call_mutex_; barrier(): by barrier_mutex_
+  std::mutex call_mutex_;                    // held during a collective's call: one at a time
+  std::uint64_t sequence_ = 0;               // of the latest collective; protected by call_mutex_
+  std::atomic<std::uint64_t> messages_ = 0;  // sends and receives started
+  CallComparison comparison_;  // compare(): protected by call_mutex_; barrier(): by barrier_mutex_
 
   std::mutex barrier_mutex_;  // held during a monitored barrier: one at a time
   std::uint64_t barriers_ = 0;
@@ -191,7 +209,6 @@ class GroupImpl {
 
   mutable std::mutex state_mutex_;  // the last one taken; never held while calling out
   std::vector<DeviceBackend> backends_;
-  std::uint64_t messages_ = 0;     // sends and receives started
   std::uint64_t breakpoints_ = 0;  // reached
   std::exception_ptr first_error_;
   std::optional<std::string> aborted_;  // the reason, if this rank has called abort()

@@ -29,6 +29,13 @@ std::string root(const char* role, int rank) { return std::string(", ") + role +
 
 std::string reduction_text(ReduceOp op) { return ", " + std::string(to_string(op)); }
 
+std::string all_gather_into_tensor_text(const Tensor& output) {
+  return "all_gather_into_tensor(" + output.to_string() + ")";
+}
+std::string reduce_scatter_tensor_text(const Tensor& input, ReduceOp op) {
+  return "reduce_scatter_tensor(" + input.to_string() + reduction_text(op) + ")";
+}
+
 }  // namespace
 
 Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOptions& options) {
@@ -37,13 +44,15 @@ Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOpt
   require_writable(description_, name, tensor);
   require_allowed(description_, name, tensor, op);
   const Reduction reduction{op, options.premul_factor};
-  const OperationSpec call{
-      name, tensor.device(), tensor.nbytes(),
-      [&] { return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + ")"; },
-      recorded(page::Operation::all_reduce, tensor)};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
+  const auto describe = [&] {
+    return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + ")";
+  };
+  const OperationSpec call{name, tensor.device(), tensor.nbytes(), describe,
+                           recorded(page::Operation::all_reduce, tensor)};
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.all_reduce(tensor, reduction, operation);
-  });
+  };
+  return run(call, options, start);
 }
 
 Work GroupImpl::broadcast(const Tensor& tensor, int src, const OperationOptions& options) {
@@ -51,13 +60,13 @@ Work GroupImpl::broadcast(const Tensor& tensor, int src, const OperationOptions&
   if (skips_as_non_member(name)) return {};
   require_rank(description_, name, "src", src);
   if (src != description_.rank) require_writable(description_, name, tensor);
-  const OperationSpec call{
-      name, tensor.device(), tensor.nbytes(),
-      [&] { return std::string(name) + "(" + tensor.to_string() + root("src", src) + ")"; },
-      recorded(page::Operation::broadcast, tensor)};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
+  const auto describe = [&] { return std::string(name) + "(" + tensor.to_string() + root("src", src) + ")"; };
+  const OperationSpec call{name, tensor.device(), tensor.nbytes(), describe,
+                           recorded(page::Operation::broadcast, tensor)};
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.broadcast(tensor, src, operation);
-  });
+  };
+  return run(call, options, start);
 }
 
 Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
@@ -75,39 +84,57 @@ Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
            "the input has " + elements(input) + ", the output for this rank " + std::to_string(own.numel()));
   }
   require_disjoint_gather(description_, name, outputs, input);
+  const auto describe = [&] { return std::string(name) + "(" + described(outputs) + ")"; };
   const OperationSpec call{name,
                            input.device(),
                            bytes_of(outputs),
-                           [&] { return std::string(name) + "(" + described(outputs) + ")"; },
+                           describe,
                            {page::Operation::all_gather, input.dtype(), input.numel(), elements_of(outputs)}};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.all_gather(outputs, input, operation);
-  });
+  };
+  return run(call, options, start);
 }
 
-GroupImpl::Prepared GroupImpl::prepare_all_gather_into_tensor(const Tensor& output,
-                                                              const Tensor& input) const {
+// One for each rank, in the output.
+std::vector<Tensor> GroupImpl::parts_to_gather(const Tensor& output, const Tensor& input) const {
   constexpr const char* name = "all_gather_into_tensor";
   require_writable(description_, name, output);
   require_same_kind(description_, name, output, input);
   require_whole(description_, name, output, "output", input);
   std::vector<Tensor> parts = equal_parts(output, static_cast<std::size_t>(description_.size));
   require_disjoint_gather(description_, name, parts, input);
-  return {{name,
-           input.device(),
-           output.nbytes(),
-           [output] { return std::string(name) + "(" + output.to_string() + ")"; },
-           {page::Operation::all_gather_into_tensor, input.dtype(), input.numel(), output.numel()}},
-          [parts = std::move(parts), input](Backend& backend, const Operation& operation) {
+  return parts;
+}
+
+GroupImpl::Prepared GroupImpl::prepare_all_gather_into_tensor(const Tensor& output,
+                                                              const Tensor& input) const {
+  return {"all_gather_into_tensor",
+          input.device(),
+          output.nbytes(),
+          [output] { return all_gather_into_tensor_text(output); },
+          {page::Operation::all_gather_into_tensor, input.dtype(), input.numel(), output.numel()},
+          [parts = parts_to_gather(output, input), input](Backend& backend, const Operation& operation) {
             return backend.all_gather(parts, input, operation);
           }};
 }
 
 Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input,
                                        const OperationOptions& options) {
-  if (skips_as_non_member("all_gather_into_tensor")) return {};
-  const Prepared prepared = prepare_all_gather_into_tensor(output, input);
-  return run(prepared.call, options, prepared.start);
+  constexpr const char* name = "all_gather_into_tensor";
+  if (skips_as_non_member(name)) return {};
+  const std::vector<Tensor> parts = parts_to_gather(output, input);
+  const auto describe = [&] { return all_gather_into_tensor_text(output); };
+  const OperationSpec call{
+      name,
+      input.device(),
+      output.nbytes(),
+      describe,
+      {page::Operation::all_gather_into_tensor, input.dtype(), input.numel(), output.numel()}};
+  const auto start = [&](Backend& backend, const Operation& operation) {
+    return backend.all_gather(parts, input, operation);
+  };
+  return run(call, options, start);
 }
 
 Work GroupImpl::barrier(const OperationOptions& options, std::span<const int> device_ids) {
@@ -117,13 +144,10 @@ Work GroupImpl::barrier(const OperationOptions& options, std::span<const int> de
     if (id < 0) reject(description_, "barrier", "device " + std::to_string(id) + " does not exist");
     if (!device) device = Device{Device::Kind::cuda, id};
   }
-  const OperationSpec call{"barrier",
-                           device,
-                           0,
-                           [] { return std::string("barrier()"); },
-                           {page::Operation::barrier, std::nullopt, 0, 0}};
-  return run(call, options,
-             [](Backend& backend, const Operation& operation) { return backend.barrier(operation); });
+  const auto describe = [] { return std::string("barrier()"); };
+  const OperationSpec call{"barrier", device, 0, describe, {page::Operation::barrier, std::nullopt, 0, 0}};
+  const auto start = [](Backend& backend, const Operation& operation) { return backend.barrier(operation); };
+  return run(call, options, start);
 }
 
 Work GroupImpl::reduce(const Tensor& tensor, int dst, ReduceOp op, const OperationOptions& options) {
@@ -133,15 +157,15 @@ Work GroupImpl::reduce(const Tensor& tensor, int dst, ReduceOp op, const Operati
   if (dst == description_.rank) require_writable(description_, name, tensor);
   require_allowed(description_, name, tensor, op);
   const Reduction reduction{op, options.premul_factor};
-  const OperationSpec call{name, tensor.device(), tensor.nbytes(),
-                           [&] {
-                             return std::string(name) + "(" + tensor.to_string() + reduction_text(op) +
-                                    root("dst", dst) + ")";
-                           },
+  const auto describe = [&] {
+    return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + root("dst", dst) + ")";
+  };
+  const OperationSpec call{name, tensor.device(), tensor.nbytes(), describe,
                            recorded(page::Operation::reduce, tensor)};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.reduce(tensor, dst, reduction, operation);
-  });
+  };
+  return run(call, options, start);
 }
 
 Work GroupImpl::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
@@ -162,15 +186,16 @@ Work GroupImpl::gather(std::span<const Tensor> outputs, const Tensor& input, int
              "an output has " + elements(output) + ", the input " + std::to_string(input.numel()));
     }
   }
-  const OperationSpec call{
-      name,
-      input.device(),
-      input.nbytes(),
-      [&] { return std::string(name) + "(" + input.to_string() + root("dst", dst) + ")"; },
-      {page::Operation::gather, input.dtype(), input.numel(), elements_of(outputs)}};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
+  const auto describe = [&] { return std::string(name) + "(" + input.to_string() + root("dst", dst) + ")"; };
+  const OperationSpec call{name,
+                           input.device(),
+                           input.nbytes(),
+                           describe,
+                           {page::Operation::gather, input.dtype(), input.numel(), elements_of(outputs)}};
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.gather(outputs, input, dst, operation);
-  });
+  };
+  return run(call, options, start);
 }
 
 Work GroupImpl::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
@@ -191,15 +216,16 @@ Work GroupImpl::scatter(const Tensor& output, std::span<const Tensor> inputs, in
              "an input has " + elements(input) + ", the output " + std::to_string(output.numel()));
     }
   }
-  const OperationSpec call{
-      name,
-      output.device(),
-      output.nbytes(),
-      [&] { return std::string(name) + "(" + output.to_string() + root("src", src) + ")"; },
-      {page::Operation::scatter, output.dtype(), elements_of(inputs), output.numel()}};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
+  const auto describe = [&] { return std::string(name) + "(" + output.to_string() + root("src", src) + ")"; };
+  const OperationSpec call{name,
+                           output.device(),
+                           output.nbytes(),
+                           describe,
+                           {page::Operation::scatter, output.dtype(), elements_of(inputs), output.numel()}};
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.scatter(output, inputs, src, operation);
-  });
+  };
+  return run(call, options, start);
 }
 
 Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op,
@@ -216,32 +242,40 @@ Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
            "the output has " + elements(output) + ", the input for this rank " + std::to_string(own.numel()));
   }
   const Reduction reduction{op, options.premul_factor};
+  const auto describe = [&] {
+    return std::string(name) + "(" + described(inputs) + reduction_text(op) + ")";
+  };
   const OperationSpec call{
       name,
       output.device(),
       bytes_of(inputs),
-      [&] { return std::string(name) + "(" + described(inputs) + reduction_text(op) + ")"; },
+      describe,
       {page::Operation::reduce_scatter, output.dtype(), elements_of(inputs), output.numel()}};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.reduce_scatter(output, inputs, reduction, operation);
-  });
+  };
+  return run(call, options, start);
+}
+
+// One for each rank, in the input.
+std::vector<Tensor> GroupImpl::parts_to_scatter(const Tensor& output, const Tensor& input,
+                                                ReduceOp op) const {
+  constexpr const char* name = "reduce_scatter_tensor";
+  require_writable(description_, name, output);
+  require_same_kind(description_, name, output, input);
+  require_allowed(description_, name, output, op);
+  require_whole(description_, name, input, "input", output);
+  return equal_parts(input, static_cast<std::size_t>(description_.size));
 }
 
 GroupImpl::Prepared GroupImpl::prepare_reduce_scatter_tensor(const Tensor& output, const Tensor& input,
                                                              const Reduction& reduction) const {
-  constexpr const char* name = "reduce_scatter_tensor";
-  require_writable(description_, name, output);
-  require_same_kind(description_, name, output, input);
-  require_allowed(description_, name, output, reduction.op);
-  require_whole(description_, name, input, "input", output);
-  return {{name,
-           output.device(),
-           input.nbytes(),
-           [input, op = reduction.op] {
-             return std::string(name) + "(" + input.to_string() + reduction_text(op) + ")";
-           },
-           {page::Operation::reduce_scatter_tensor, output.dtype(), input.numel(), output.numel()}},
-          [output, reduction, parts = equal_parts(input, static_cast<std::size_t>(description_.size))](
+  return {"reduce_scatter_tensor",
+          output.device(),
+          input.nbytes(),
+          [input, op = reduction.op] { return reduce_scatter_tensor_text(input, op); },
+          {page::Operation::reduce_scatter_tensor, output.dtype(), input.numel(), output.numel()},
+          [output, reduction, parts = parts_to_scatter(output, input, reduction.op)](
               Backend& backend, const Operation& operation) {
             return backend.reduce_scatter(output, parts, reduction, operation);
           }};
@@ -249,9 +283,21 @@ GroupImpl::Prepared GroupImpl::prepare_reduce_scatter_tensor(const Tensor& outpu
 
 Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op,
                                       const OperationOptions& options) {
-  if (skips_as_non_member("reduce_scatter_tensor")) return {};
-  const Prepared prepared = prepare_reduce_scatter_tensor(output, input, {op, options.premul_factor});
-  return run(prepared.call, options, prepared.start);
+  constexpr const char* name = "reduce_scatter_tensor";
+  if (skips_as_non_member(name)) return {};
+  const std::vector<Tensor> parts = parts_to_scatter(output, input, op);
+  const Reduction reduction{op, options.premul_factor};
+  const auto describe = [&] { return reduce_scatter_tensor_text(input, op); };
+  const OperationSpec call{
+      name,
+      output.device(),
+      input.nbytes(),
+      describe,
+      {page::Operation::reduce_scatter_tensor, output.dtype(), input.numel(), output.numel()}};
+  const auto start = [&](Backend& backend, const Operation& operation) {
+    return backend.reduce_scatter(output, parts, reduction, operation);
+  };
+  return run(call, options, start);
 }
 
 Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
@@ -272,16 +318,21 @@ Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tens
                std::to_string(outputs[rank].numel()));
   }
   require_disjoint(description_, name, outputs, inputs);
+  const auto describe = [&] {
+    return std::string(name) + "(" + std::string(to_string(inputs.front().dtype())) + ")";
+  };
+  const auto splits = [&] { return splits_text(outputs, inputs); };
   const OperationSpec call{
       name,
       inputs.front().device(),
       bytes_of(inputs),
-      [&] { return std::string(name) + "(" + std::string(to_string(inputs.front().dtype())) + ")"; },
+      describe,
       {page::Operation::all_to_all, inputs.front().dtype(), elements_of(inputs), elements_of(outputs)},
-      [&] { return splits_text(outputs, inputs); }};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
+      splits};
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.all_to_all(outputs, inputs, operation);
-  });
+  };
+  return run(call, options, start);
 }
 
 Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
@@ -301,16 +352,18 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
                std::to_string(outputs[rank].numel()));
   }
   require_disjoint(description_, name, {&output, 1}, {&input, 1});
-  const OperationSpec call{
-      name,
-      input.device(),
-      input.nbytes(),
-      [&] { return std::string(name) + "(" + std::string(to_string(input.dtype())) + ")"; },
-      {page::Operation::all_to_all_single, input.dtype(), input.numel(), output.numel()},
-      [&] { return splits_text(outputs, inputs); }};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
+  const auto describe = [&] { return std::string(name) + "(" + std::string(to_string(input.dtype())) + ")"; };
+  const auto splits = [&] { return splits_text(outputs, inputs); };
+  const OperationSpec call{name,
+                           input.device(),
+                           input.nbytes(),
+                           describe,
+                           {page::Operation::all_to_all_single, input.dtype(), input.numel(), output.numel()},
+                           splits};
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.all_to_all(outputs, inputs, operation);
-  });
+  };
+  return run(call, options, start);
 }
 
 GroupImpl::Prepared GroupImpl::prepare_all_reduce_coalesced(std::vector<Tensor> tensors,
@@ -324,13 +377,13 @@ GroupImpl::Prepared GroupImpl::prepare_all_reduce_coalesced(std::vector<Tensor> 
   const std::uint64_t bytes = bytes_of(tensors);
   const std::uint64_t count = elements_of(tensors);
   const auto shared = std::make_shared<const std::vector<Tensor>>(std::move(tensors));
-  return {{name,
-           first.device(),
-           bytes,
-           [shared, op = reduction.op] {
-             return std::string(name) + "(" + described(*shared) + reduction_text(op) + ")";
-           },
-           {page::Operation::all_reduce_coalesced, first.dtype(), count, count}},
+  return {name,
+          first.device(),
+          bytes,
+          [shared, op = reduction.op] {
+            return std::string(name) + "(" + described(*shared) + reduction_text(op) + ")";
+          },
+          {page::Operation::all_reduce_coalesced, first.dtype(), count, count},
           [shared, reduction](Backend& backend, const Operation& operation) {
             return backend.all_reduce_coalesced(*shared, reduction, operation);
           }};
@@ -341,7 +394,7 @@ Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp o
   if (skips_as_non_member("all_reduce_coalesced")) return {};
   const Prepared prepared =
       prepare_all_reduce_coalesced({tensors.begin(), tensors.end()}, {op, options.premul_factor});
-  return run(prepared.call, options, prepared.start);
+  return run(prepared.spec(), options, prepared.start);
 }
 
 // The coalesced forms.
@@ -380,30 +433,34 @@ Work GroupImpl::reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs,
       });
 }
 
-Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags) {
+Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags, bool awaited) {
   if (skips_as_non_member("send")) return {};
   require_message(description_, "send", tensor, dst, false);
+  const auto describe = [] { return std::string("send"); };
   const OperationSpec call{"send",
                            tensor.device(),
                            tensor.nbytes(),
-                           [] { return std::string("send"); },
+                           describe,
                            {page::Operation::send, tensor.dtype(), tensor.numel(), 0}};
-  return run_message(call, dst, options, [&](Backend& backend, const Operation& operation) {
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.send(tensor, dst, tag_of(tags, options.tag), operation);
-  });
+  };
+  return run_message(call, dst, options, awaited, start);
 }
 
-Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags) {
+Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags, bool awaited) {
   if (skips_as_non_member("recv")) return {};
   require_message(description_, "recv", tensor, src, true);
+  const auto describe = [] { return std::string("recv"); };
   const OperationSpec call{"recv",
                            tensor.device(),
                            tensor.nbytes(),
-                           [] { return std::string("recv"); },
+                           describe,
                            {page::Operation::recv, tensor.dtype(), 0, tensor.numel()}};
-  return run_message(call, src, options, [&](Backend& backend, const Operation& operation) {
+  const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.recv(tensor, src, tag_of(tags, options.tag), operation);
-  });
+  };
+  return run_message(call, src, options, awaited, start);
 }
 
 std::vector<Work> GroupImpl::batch_isend_irecv(std::span<const P2POp> ops) {

@@ -80,10 +80,10 @@ Work ProcessGroup::reduce_scatter_tensor_coalesced(std::span<const Tensor> outpu
 }
 
 void ProcessGroup::send(const Tensor& tensor, int dst, const MessageOptions& options) const {
-  GroupImpl::of(*this).isend(tensor, dst, options).wait();
+  GroupImpl::of(*this).isend(tensor, dst, options, GroupImpl::Tags::program, true).wait();
 }
 int ProcessGroup::recv(const Tensor& tensor, int src, const MessageOptions& options) const {
-  const Work work = GroupImpl::of(*this).irecv(tensor, src, options);
+  const Work work = GroupImpl::of(*this).irecv(tensor, src, options, GroupImpl::Tags::program, true);
   work.wait();
   return work.source_rank();
 }
