@@ -48,6 +48,8 @@ dlaunch_fuzz_target(NAME fuzz_init_method SOURCE fuzz/fuzz_init_method.cpp LIBS 
 dlaunch_fuzz_target(NAME fuzz_envelopes SOURCE fuzz/fuzz_envelopes.cpp LIBS dlaunch_runtime_core RUNS 500000)
 dlaunch_fuzz_target(NAME fuzz_shared_memory SOURCE fuzz/fuzz_shared_memory.cpp
   LIBS dlaunch_runtime_core dlaunch_mailbox RUNS 300)
+dlaunch_fuzz_target(NAME fuzz_message_rings SOURCE fuzz/fuzz_message_rings.cpp
+  LIBS dlaunch_runtime_core dlaunch_mailbox RUNS 20000)
 dlaunch_fuzz_target(NAME fuzz_object SOURCE fuzz/fuzz_object.cpp LIBS dlaunch_runtime_core RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_idx SOURCE fuzz/fuzz_idx.cpp LIBS train_mnist_parts RUNS 10000)
 dlaunch_fuzz_target(NAME fuzz_checkpoint SOURCE fuzz/fuzz_checkpoint.cpp LIBS train_mnist_parts RUNS 200000)

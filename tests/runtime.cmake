@@ -85,15 +85,20 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/rendezvous/served_store_test.cpp
     runtime/rendezvous/store_barrier_test.cpp)
 
-# The collectives in shared memory, over threads.
+# The collectives and messages in shared memory, over threads.
 dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
   SOURCES
     runtime/base/quick_clock_test.cpp
+    runtime/point_to_point/memory_messenger_test.cpp
+    runtime/point_to_point/memory_protocol_ends_test.cpp
+    runtime/point_to_point/memory_protocol_test.cpp
     runtime/shared_collectives/reduction_order_test.cpp
     runtime/shared_collectives/shared_call_test.cpp
     runtime/shared_memory/direct_read_test.cpp
     runtime/shared_memory/group_memory_test.cpp
     runtime/shared_memory/memory_limit_test.cpp
+    runtime/shared_memory/message_rings_test.cpp
+    runtime/shared_memory/processors_test.cpp
     runtime/shared_memory/segment_test.cpp)
 
 # Data-parallel training, over threads.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "runtime/collectives/gather.h"
 #include "runtime/collectives/reduce_scatter.h"
 #include "runtime/collectives/reduce_to_root.h"
+#include "runtime/point_to_point/memory_messenger.h"
 #include "runtime/point_to_point/messenger.h"
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/shared_collectives/shared_call.h"
@@ -156,6 +158,13 @@ class CollectiveBackend::Impl {
     return memory;
   }
   [[nodiscard]] Messenger& messenger() { return messenger_; }
+  // Null: messages between two ranks go through the messenger.
+  [[nodiscard]] MemoryMessenger* memory_messenger() {
+    MessageRings* const rings = transport_->message_rings();
+    if (rings == nullptr) return nullptr;
+    std::call_once(messages_begun_, [&] { memory_messenger_.emplace(*transport_, *rings); });
+    return memory_messenger_ ? &*memory_messenger_ : nullptr;
+  }
 
   void shutdown() noexcept {
     // Enough for what was sent to leave over a slow link; peers that no longer read are not waited for.
@@ -166,12 +175,16 @@ class CollectiveBackend::Impl {
       queue_.drain();  // queued operations have failed by now
     }
     messenger_.drain(deadline);
+    std::call_once(messages_begun_, [] {});  // none begins any more
+    if (memory_messenger_) memory_messenger_->drain(deadline);
     transport_->shutdown(deadline_after(limit));
     shut_down_ = true;
   }
 
   void leave(Deadline deadline) noexcept {
     messenger_.flush(deadline);
+    std::call_once(messages_begun_, [] {});  // none begins any more
+    if (memory_messenger_) memory_messenger_->flush(deadline);
     transport_->shutdown(deadline);
   }
 
@@ -236,6 +249,8 @@ class CollectiveBackend::Impl {
   std::size_t early_ones_ = 0;  // so far
   bool shut_down_ = false;
   Messenger messenger_{*transport_};
+  std::once_flag messages_begun_;
+  std::optional<MemoryMessenger> memory_messenger_;
   OperationQueue queue_;  // last: its thread uses the others
 };
 
@@ -346,10 +361,14 @@ Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, co
 }
 
 Work CollectiveBackend::send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) {
+  if (MemoryMessenger* const memory = impl_->memory_messenger())
+    return memory->send(tensor, dst, tag, operation.deadline, operation.async);
   return impl_->messenger().send(tensor, dst, tag, operation.deadline);
 }
 
 Work CollectiveBackend::recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) {
+  if (MemoryMessenger* const memory = impl_->memory_messenger())
+    return memory->recv(tensor, src, tag, operation.deadline, operation.async);
   return impl_->messenger().recv(tensor, src, tag, operation.deadline);
 }
 

@@ -47,6 +47,8 @@ class Matching {
   std::optional<PostedReceive> take_receive(int from, Tag tag);
   void keep(ArrivedMessage message);
 
+  // Whether a message has been kept and not taken.
+  [[nodiscard]] bool has_messages() const { return !by_tag_.empty(); }
   [[nodiscard]] bool has_receives() const { return !deadlines_.is_empty(); }
   // The earliest deadline of a waiting receive; max() if there is none.
   [[nodiscard]] Deadline next_deadline() const { return deadlines_.next(); }

@@ -6,31 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
+#include "runtime/point_to_point/message_errors.h"
 
 namespace dlaunch::internal {
-
-namespace {
-
-// Only objects use tags above the program's.
-std::string describe(Tag tag) {
-  return tag >> 32U == 0 ? "tag " + std::to_string(tag) : std::string("an object");
-}
-
-std::string describe(DType dtype, std::uint64_t count) {
-  return std::to_string(count) + " x " + std::string(to_string(dtype));
-}
-
-constexpr const char* all_have_left = "all other ranks have left the group";
-
-std::exception_ptr network_error(const std::string& reason, int peer) {
-  return std::make_exception_ptr(DistNetworkError(reason, {.peer = peer}));
-}
-
-}  // namespace
 
 Messenger::Messenger(Transport& transport)
     : transport_(transport), rank_(transport.rank()), peers_(static_cast<std::size_t>(transport.size())) {

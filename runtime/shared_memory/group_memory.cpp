@@ -1,15 +1,8 @@
 #include "runtime/shared_memory/group_memory.h"
 
-#include <linux/futex.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <climits>
-#include <ctime>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,7 +10,9 @@
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
+#include "runtime/shared_memory/futex.h"
 #include "runtime/shared_memory/memory_limit.h"
+#include "runtime/shared_memory/processors.h"
 #include "store/base/random.h"
 
 namespace dlaunch::internal {
@@ -29,41 +24,10 @@ constexpr int first_looks = 100;
 // How long a rank with a processor of its own looks before it sleeps: longer than a sleep and a wake take.
 constexpr auto spin_limit = std::chrono::microseconds(50);
 constexpr int looks_per_clock = 32;
-// A rank looks so long between the announcement that it sleeps and its sleep: by then a store that another
-// processor executed before it read the announcement is visible. So the waking side needs no fence, which
-// would cost each message as much as the message.
-constexpr auto looks_before_sleep = std::chrono::microseconds(2);
 std::atomic<std::size_t> staging_of_all_groups = 0;  // bytes of this process that have memory
 
 // If the wake is missed all the same.
 constexpr auto sleep_limit = std::chrono::milliseconds(20);
-
-void pause() {
-#if defined(__x86_64__)
-  _mm_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
-}
-
-std::size_t usable_processors() {
-  cpu_set_t usable;
-  return sched_getaffinity(0, sizeof usable, &usable) == 0 ? static_cast<std::size_t>(CPU_COUNT(&usable)) : 1;
-}
-
-// Not the private futex: the word is shared with other processes.
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, Deadline until) {
-  const auto left = std::chrono::nanoseconds(until - std::chrono::steady_clock::now());
-  if (left.count() <= 0) return;
-  const timespec timeout{.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000),
-                         .tv_nsec = static_cast<long>(left.count() % 1'000'000'000)};
-  syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
-}
-
-void futex_wake(std::atomic<std::uint32_t>& word) {
-  word.fetch_add(1, std::memory_order_seq_cst);
-  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
 
 }  // namespace
 
@@ -274,7 +238,7 @@ void GroupMemory::await(const Awaited& awaited) {
   if (awaited.is_here()) return;
   if (has_core_) {
     for (int i = 0; i < first_looks; ++i) {
-      pause();
+      processor_pause();
       if (awaited.is_here()) return;
     }
   }
@@ -288,7 +252,7 @@ void GroupMemory::await_long(const Awaited& awaited) {
     const Deadline until = std::min(deadline_, std::chrono::steady_clock::now() + spin_limit);
     do {
       for (int i = 0; i < looks_per_clock; ++i) {
-        pause();
+        processor_pause();
         if (look(awaited)) return;
       }
     } while (!has_passed(until));
@@ -320,6 +284,7 @@ bool GroupMemory::look(const Awaited& awaited) {
 
 void GroupMemory::sleep(const Awaited& awaited) {
   shared::Bell& bell = own().bell;
+  if (has_core_) part_from(awaited.peer);
   struct Announced {
     std::atomic<std::uint32_t>& awaited;
     ~Announced() { awaited.store(0, std::memory_order_relaxed); }
@@ -330,9 +295,18 @@ void GroupMemory::sleep(const Awaited& awaited) {
   Deadline now = std::chrono::steady_clock::now();
   for (const Deadline until = now + looks_before_sleep; now < until; now = std::chrono::steady_clock::now()) {
     if (look(awaited)) return;
-    pause();
+    processor_pause();
   }
   futex_wait(bell.rings, rings, std::min(deadline_, now + sleep_limit));
+  bell.processor.store(current_processor(), std::memory_order_relaxed);
+}
+
+// That rank may have to wait until this one sleeps.
+void GroupMemory::part_from(std::size_t peer) {
+  const std::uint32_t processor = current_processor();
+  if (segment_->control(peer).bell.processor.load(std::memory_order_relaxed) == processor)
+    leave_processor(processor);
+  own().bell.processor.store(current_processor(), std::memory_order_relaxed);
 }
 
 }  // namespace dlaunch::internal

@@ -128,6 +128,7 @@ class GroupMemory {
   void await_long(const Awaited& awaited);
   bool look(const Awaited& awaited);
   void sleep(const Awaited& awaited);
+  void part_from(std::size_t peer);
 
   const std::shared_ptr<Segment> segment_;
   const std::vector<int> members_;

@@ -5,9 +5,10 @@
 // group that sends nothing costs no memory.
 //
 //   header | controls of rank 0, 1, ... | eager areas of rank 0, 1, ... | staging areas of rank 0, 1, ...
+//   | ends of the rings to rank 0, 1, ... | rings to rank 0, 1, ...
 //
-// Only the owner writes a rank's areas, except for its bell, which others ring. All ranks of the group take
-// part in the same calls in the same order, and count them from 1: `number`.
+// Only the owner writes a rank's areas, except for its bells, which others ring, and its rings (at the end).
+// All ranks of the group take part in the same calls in the same order, and count them from 1: `number`.
 //
 // Short data. For call k each rank fills its cell k % window: first the call's fingerprint and the data
 // (behind the fingerprint, or in the eager area of the same index), then the stamp k, with release. A rank
@@ -25,20 +26,26 @@
 // Where the kernel lets the ranks read each other's memory, data that are only moved need no staging: the
 // ranks exchange addresses in the meeting, and `drained` tells a sender that its memory may change again.
 //
+// Messages between two ranks go through a ring for each direction, whose sender writes `written` and whose
+// receiver writes `read`: bytes since the beginning. A record is a RingRecord and its content, in whole
+// lines, and does not wrap; what is left at the end of the ring is skipped.
+//
 // Stamps and counters are compared with the value that the reader expects, fingerprints with its own. A value
-// that no rank can have written ends the group with an error. The only values that are used otherwise are the
-// offsets of an all_to_all's blocks in an eager area, which are checked against the area, and whose memory is
-// read at which address, which the kernel checks. So a peer that scribbles over the memory can spoil data,
-// but nothing else.
+// that no rank can have written ends the group with an error. Other values are checked before they are used:
+// the offsets of an all_to_all's blocks against the eager area, a ring's positions and the words of its
+// records against the ring and the message; whose memory is read at which address, the kernel checks. So a
+// peer that scribbles over the memory can spoil data, but nothing else.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 namespace dlaunch::internal::shared {
 
-inline constexpr std::uint64_t magic = 0x314d4853484c44;  // "DLHSHM1"; changes with the layout
+inline constexpr std::uint64_t magic = 0x324d4853484c44;  // "DLHSHM2"; changes with the layout
 inline constexpr std::size_t page_size = 4096;
 
 // Calls whose short data exist at once.
@@ -85,6 +92,7 @@ static_assert(sizeof(Cell) == line_pair);
 struct alignas(line_pair) Bell {
   std::atomic<std::uint32_t> awaited;
   std::atomic<std::uint32_t> rings;
+  std::atomic<std::uint32_t> processor;  // where the owner began its last wait (processors.h)
 };
 
 struct alignas(line_pair) Counter {
@@ -104,12 +112,33 @@ inline constexpr std::uint64_t verdict_yes = 2;  // the owner can read the memor
 
 struct Control {
   Bell bell;
+  Bell message_bell;  // `awaited`: how many threads of the owner sleep
   Counter filled;
   Counter drained;
   Origin origin;
   Cell cells[window];
 };
-static_assert(sizeof(Control) == (4 + window) * line_pair);
+static_assert(sizeof(Control) == (5 + window) * line_pair);
+
+struct RingEnds {
+  Counter written;
+  Counter read;
+};
+
+// What stands before a record's content. `size`: bytes of the content; skip_record: the rest of the ring is
+// empty. The other words are the messengers' (point_to_point/memory_messenger.h).
+struct RingRecord {
+  std::uint32_t size = 0;
+  std::uint32_t kind = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t dtype = 0;
+  std::uint64_t count = 0;
+  std::uint64_t number = 0;
+  std::uint64_t unused[3] = {};
+};
+inline constexpr std::size_t ring_unit = 64;
+static_assert(sizeof(RingRecord) == ring_unit);
+inline constexpr std::uint32_t skip_record = ~std::uint32_t{0};
 
 constexpr std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
 
@@ -118,8 +147,20 @@ constexpr std::size_t eager_at(std::size_t ranks) {
   return controls_at() + round_up(ranks * sizeof(Control), page_size);
 }
 constexpr std::size_t staging_at(std::size_t ranks) { return eager_at(ranks) + ranks * window * eager_size; }
-constexpr std::size_t segment_size(std::size_t ranks) {
+
+// Of one ring: a power of two. With many ranks there are many rings, most of which are never used.
+constexpr std::size_t ring_size(std::size_t ranks) {
+  constexpr std::size_t together = std::size_t{4} << 20U;  // of the rings to one rank
+  return std::clamp(std::bit_floor(together / ranks), std::size_t{8} * 1024, std::size_t{256} * 1024);
+}
+constexpr std::size_t ring_ends_at(std::size_t ranks) {
   return staging_at(ranks) + ranks * 2 * half_staging_size;
+}
+constexpr std::size_t rings_at(std::size_t ranks) {
+  return ring_ends_at(ranks) + ranks * round_up(ranks * sizeof(RingEnds), page_size);
+}
+constexpr std::size_t segment_size(std::size_t ranks) {
+  return rings_at(ranks) + ranks * ranks * ring_size(ranks);
 }
 
 // A counter's value: round `rounds` of call `number` is over, 0: none yet.

@@ -34,6 +34,13 @@ class Segment {
   [[nodiscard]] std::byte* eager(std::size_t rank, std::size_t cell) const {
     return memory_ + eager_at_ + (rank * shared::window + cell) * shared::eager_size;
   }
+  [[nodiscard]] shared::RingEnds& ring_ends(std::size_t from, std::size_t to) const {
+    const std::size_t row = shared::round_up(ranks_ * sizeof(shared::RingEnds), shared::page_size);
+    return reinterpret_cast<shared::RingEnds*>(memory_ + shared::ring_ends_at(ranks_) + to * row)[from];
+  }
+  [[nodiscard]] std::byte* ring(std::size_t from, std::size_t to) const {
+    return memory_ + shared::rings_at(ranks_) + (to * ranks_ + from) * shared::ring_size(ranks_);
+  }
   [[nodiscard]] std::byte* staging(std::size_t rank, std::size_t half) const {
     return memory_ + staging_at_ + (rank * 2 + half) * shared::half_staging_size;
   }

@@ -77,7 +77,7 @@ ROOMS = {
     "runtime/collectives": ({"runtime/base", "runtime/reduce"}, PURE),
     "runtime/shared_memory": (BASE | {"runtime/base"}, EDGE),
     "runtime/shared_collectives": ({"runtime/base", "runtime/collectives", "runtime/reduce", "runtime/shared_memory"}, PURE),
-    "runtime/point_to_point": ({"runtime/base"}, EDGE),
+    "runtime/point_to_point": (BASE | {"runtime/base", "runtime/record", "runtime/shared_memory"}, EDGE),
     "runtime/backend": (BASE | {"runtime/base", "runtime/collectives", "runtime/point_to_point", "runtime/reduce",
                                 "runtime/shared_collectives", "runtime/shared_memory", "store/client"}, EDGE),
     "runtime/backends/threads": ({"runtime/backend"}, EDGE),

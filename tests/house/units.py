@@ -38,6 +38,8 @@ COVERED_BY = {
     "runtime/shared_collectives/data_movement": "runtime/shared_collectives/shared_call_test.cpp",
     "runtime/shared_collectives/reductions": "runtime/shared_collectives/shared_call_test.cpp",
     "runtime/shared_collectives/rounds": "runtime/shared_collectives/shared_call_test.cpp",
+    "runtime/point_to_point/message_errors": "runtime/point_to_point/memory_protocol_test.cpp",
+    "runtime/shared_memory/futex": "runtime/shared_memory/message_rings_test.cpp",
     "runtime/shared_memory/layout": "runtime/shared_memory/group_memory_test.cpp",
     "store/base/io": "store/loop/uv_loop_test.cpp",
     "store/base/namespaces": "agent/control/coordinator_test.cpp",

@@ -15,8 +15,11 @@ namespace dlaunch::internal {
 
 namespace {
 
-// Of one rank in one group; it takes them when it sends long data.
-constexpr std::size_t most_bytes = 2 * shared::half_staging_size + shared::window * shared::eager_size;
+// Of one rank in one group; it takes them when it sends long data, and messages to all others.
+std::size_t most_bytes(std::size_t ranks) {
+  return 2 * shared::half_staging_size + shared::window * shared::eager_size +
+         ranks * shared::ring_size(ranks);
+}
 
 bool is_off(const char* variable) {
   const char* const value = std::getenv(variable);
@@ -25,9 +28,9 @@ bool is_off(const char* variable) {
 
 }  // namespace
 
-std::string TcpTransport::why_no_memory_is_wanted() {
+std::string TcpTransport::why_no_memory_is_wanted(std::size_t ranks) {
   if (is_off("DLAUNCH_SHM")) return "DLAUNCH_SHM is 0";
-  if (const auto why = why_memory_does_not_fit(most_bytes)) return *why;
+  if (const auto why = why_memory_does_not_fit(most_bytes(ranks))) return *why;
   return "";
 }
 
@@ -76,16 +79,22 @@ void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
     return offer.maker == memory_offer_.maker && offer.identity == memory_offer_.identity;
   };
   std::unique_ptr<GroupMemory> memory;
+  std::unique_ptr<MessageRings> rings;
   if (segment_ && memory_offer_.maker >= 0 && std::ranges::all_of(offers, is_the_same)) {
     std::vector<int> all(static_cast<std::size_t>(size_));
     std::iota(all.begin(), all.end(), 0);
+    rings = std::make_unique<MessageRings>(segment_, static_cast<std::size_t>(rank_));
     memory = std::make_unique<GroupMemory>(std::exchange(segment_, nullptr), std::move(all),
                                            static_cast<std::size_t>(rank_),
                                            [this](int rank) { check_peer(rank); });
-    if (is_off("DLAUNCH_SHM_DIRECT")) memory->forbid_direct_reads();
+    if (is_off("DLAUNCH_SHM_DIRECT")) {
+      memory->forbid_direct_reads();
+      rings->forbid_direct_reads();
+    }
   }
   const EndpointLock lock(endpoint_->mutex());
   shared_memory_ = std::move(memory);
+  message_rings_ = std::move(rings);
   segment_.reset();
   memory_file_.reset();
   memory_is_settled_ = true;

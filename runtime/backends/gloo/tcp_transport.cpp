@@ -43,7 +43,7 @@ TcpTransport::TcpTransport(const BackendContext& context, std::shared_ptr<Endpoi
       endpoint_(std::move(endpoint)),
       to_self_(context.size),
       peers_(static_cast<std::size_t>(context.size)),
-      why_no_memory_(why_no_memory_is_wanted()),
+      why_no_memory_(why_no_memory_is_wanted(static_cast<std::size_t>(size_))),
       eager_channel_(std::make_unique<TcpEagerChannel>(*this)) {
   {
     const EndpointLock lock(endpoint_->mutex());
@@ -322,6 +322,7 @@ void TcpTransport::end(const std::string& reason, int blamed) {
 
 void TcpTransport::wake_all() {
   if (shared_memory_) shared_memory_->interrupt();
+  if (message_rings_) message_rings_->interrupt();
   for (Wakeup* const wakeup : waiting_) wakeup->wake();
 }
 

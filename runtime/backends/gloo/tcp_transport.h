@@ -33,6 +33,7 @@
 #include "runtime/backends/gloo/goodbye_message.h"
 #include "runtime/backends/gloo/slot_matcher.h"
 #include "runtime/shared_memory/group_memory.h"
+#include "runtime/shared_memory/message_rings.h"
 
 namespace dlaunch::internal {
 
@@ -62,6 +63,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   ProgressReport query_progress(std::uint64_t number) override;
   void on_unexpected_message(std::uint64_t slot, std::function<void()> come) override;
   GroupMemory* shared_memory() override { return shared_memory_.get(); }
+  MessageRings* message_rings() override { return message_rings_.get(); }
 
   // What a rank found when it looked for the group's memory on its host.
   struct MemoryOffer {
@@ -114,7 +116,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   };
 
   void connect(const BackendContext& context);
-  static std::string why_no_memory_is_wanted();
+  static std::string why_no_memory_is_wanted(std::size_t ranks);
   int map_memory(std::span<const Contact> lower_ranks, const BackendContext& context);
   int memory_file() override;
   void check_peer(int rank);
@@ -165,6 +167,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   MemoryOffer memory_offer_;
   std::shared_ptr<Segment> segment_;
   std::unique_ptr<GroupMemory> shared_memory_;
+  std::unique_ptr<MessageRings> message_rings_;
 
   std::unique_ptr<TcpEagerChannel> eager_channel_;
 };

@@ -104,9 +104,9 @@ class DLAUNCH_EXPORT Backend {
   virtual Work all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
                                     const Operation& operation);
 
-  // Point to point. These come from several threads at once, return without waiting for the peer whatever
-  // operation.async says, and are numbered apart from the collectives. `src` any_source: from any rank. A
-  // receive completes with succeed_from().
+  // Point to point. These come from several threads at once and are numbered apart from the collectives. If
+  // operation.async is false the caller waits for the Work at once: they may, too. `src` any_source: from any
+  // rank. A receive completes with succeed_from().
   virtual Work send(const Tensor& tensor, int dst, Tag tag, const Operation& operation);
   virtual Work recv(const Tensor& tensor, int src, Tag tag, const Operation& operation);
 
@@ -137,7 +137,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 12;
+inline constexpr std::uint32_t backend_abi_version = 13;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {

@@ -16,6 +16,7 @@ namespace dlaunch {
 
 namespace internal {
 class GroupMemory;
+class MessageRings;
 }
 
 inline namespace v1 {
@@ -158,6 +159,8 @@ class DLAUNCH_EXPORT Transport {
   // The memory that all ranks of the group share, if they do: collectives then use it, and send no messages.
   // The same on all ranks for each operation. Unless overridden null.
   virtual internal::GroupMemory* shared_memory();
+  // The same for messages between two ranks: not null if shared_memory() is not.
+  virtual internal::MessageRings* message_rings();
 };
 
 }  // namespace v1

@@ -40,7 +40,7 @@ class Operations {
     const int root = static_cast<int>(random_() % ranks);
     std::vector<float> own(count, value_of(rank_));
     std::vector<float> all(count * ranks, value_of(rank_));
-    switch (random_() % 8) {
+    switch (random_() % 10) {
       case 0:
         dlaunch::all_reduce(Tensor::of(own));
         return check(own, value_of(0) + value_of(1) + value_of(2));
@@ -64,6 +64,9 @@ class Operations {
       case 6:
         dlaunch::barrier();
         return "";
+      case 7:
+      case 8:
+        return pass_on(own);
       default:
         if (rank_ == root) dlaunch::send(Tensor::of(own), (root + 1) % ranks);
         if (rank_ == (root + 1) % ranks) dlaunch::recv(Tensor::of(own), root);
@@ -72,6 +75,17 @@ class Operations {
   }
 
  private:
+  // To the next rank, from the one before, without waiting in between.
+  std::string pass_on(const std::vector<float>& own) {
+    const int before = (rank_ + ranks - 1) % ranks;
+    all_.assign(own.size(), -1);
+    const dlaunch::Work out = dlaunch::isend(Tensor::of(own), (rank_ + 1) % ranks);
+    const dlaunch::Work in = dlaunch::irecv(Tensor::of(all_), before);
+    in.wait();
+    out.wait();
+    return check(all_, value_of(before));
+  }
+
   [[nodiscard]] float value_of(int rank) const { return static_cast<float>(number_ % 1000 * 4 + rank); }
   [[nodiscard]] std::string check(std::span<const float> values, float wanted) const {
     for (const float value : values) {

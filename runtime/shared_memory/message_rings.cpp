@@ -1,0 +1,231 @@
+#include "runtime/shared_memory/message_rings.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/shared_memory/direct_read.h"
+#include "runtime/shared_memory/futex.h"
+#include "runtime/shared_memory/memory_limit.h"
+#include "runtime/shared_memory/processors.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+// If a wake is missed.
+constexpr auto sleep_limit = std::chrono::milliseconds(20);
+// Memory that a ring gets at once.
+constexpr std::size_t memory_step = std::size_t{32} * 1024;
+
+// The pages that hold it.
+bool populate_around(void* address, std::size_t size) {
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(address) % shared::page_size;
+  return populate(static_cast<std::byte*>(address) - before,
+                  shared::round_up(before + size, shared::page_size));
+}
+
+std::uint64_t whole_record(std::size_t content) {
+  return sizeof(shared::RingRecord) + shared::round_up(content, shared::ring_unit);
+}
+
+}  // namespace
+
+MessageRings::MessageRings(std::shared_ptr<Segment> segment, std::size_t self)
+    : segment_(std::move(segment)),
+      self_(self),
+      ring_size_(shared::ring_size(segment_->ranks())),
+      outward_(segment_->ranks()),
+      inward_(segment_->ranks()) {}
+
+// --- Sending
+// -------------------------------------------------------------------------------------------------
+
+// For the ring up to `end`, its ends, and the receiver's bell: a write without memory would end the process.
+void MessageRings::take_memory(std::size_t to, std::size_t end) {
+  Outward& ring = outward_[to];
+  const std::size_t upto = std::min(shared::round_up(end, memory_step), ring_size_);
+  bool works = populate(segment_->ring(self_, to) + ring.memory, upto - ring.memory);
+  if (ring.memory == 0) {
+    works = works && populate_around(&segment_->ring_ends(self_, to), sizeof(shared::RingEnds)) &&
+            populate_around(&segment_->control(to), sizeof(shared::Control));
+  }
+  if (!works) {
+    const std::optional<std::string> why = why_memory_does_not_fit(upto - ring.memory);
+    throw DistBackendError("there is no memory to send messages to the ranks of this host" +
+                           (why ? ": " + *why : ""));
+  }
+  ring.memory = upto;
+}
+
+bool MessageRings::make_room(std::size_t to, std::size_t needed) {
+  Outward& ring = outward_[to];
+  if (ring.written + needed - ring.read <= ring_size_) return true;
+  const std::uint64_t read = segment_->ring_ends(self_, to).read.value.load(std::memory_order_acquire);
+  // The receiver cannot have read more than was written, nor less than before.
+  if (read > ring.written || read < ring.read) throw_damaged(to);
+  ring.read = read;
+  return ring.written + needed - ring.read <= ring_size_;
+}
+
+bool MessageRings::put(std::size_t to, shared::RingRecord record, std::span<const std::byte> content) {
+  Outward& ring = outward_[to];
+  const std::uint64_t needed = whole_record(content.size());
+  const std::uint64_t left = left_in_ring(ring.written);
+  const std::uint64_t skipped = left < needed ? left : 0;
+  if (!make_room(to, skipped + needed)) {
+    ring.full_at.store(ring.read, std::memory_order_relaxed);
+    return false;
+  }
+  forget_room(to);
+  const std::size_t begin = (ring.written + skipped) & (ring_size_ - 1);
+  const std::size_t end = skipped > 0 ? ring_size_ : begin + needed;
+  if (end > ring.memory) take_memory(to, end);
+  std::byte* const memory = segment_->ring(self_, to);
+  if (skipped > 0) {
+    const shared::RingRecord skip{.kind = shared::skip_record};
+    std::memcpy(memory + (ring.written & (ring_size_ - 1)), &skip, sizeof skip);
+    ring.written += skipped;
+  }
+  record.size = static_cast<std::uint32_t>(content.size());
+  std::byte* const place = memory + begin;
+  std::memcpy(place, &record, sizeof record);
+  if (!content.empty()) std::memcpy(place + sizeof record, content.data(), content.size());
+  ring.written += needed;
+  segment_->ring_ends(self_, to).written.value.store(ring.written, std::memory_order_release);
+  return true;
+}
+
+void MessageRings::notify(std::size_t to) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  shared::Bell& bell = segment_->control(to).message_bell;
+  if (bell.awaited.load(std::memory_order_relaxed) != 0) futex_wake(bell.rings);
+}
+
+// --- Receiving
+// -----------------------------------------------------------------------------------------------
+
+std::optional<MessageRings::Arrived> MessageRings::front(std::size_t from) {
+  Inward& ring = inward_[from];
+  for (;;) {
+    if (ring.written == ring.read) {
+      const std::uint64_t written =
+          segment_->ring_ends(from, self_).written.value.load(std::memory_order_acquire);
+      if (written == ring.read) return std::nullopt;
+      if (written - ring.read > ring_size_ || written % shared::ring_unit != 0) throw_damaged(from);
+      ring.written = written;
+    }
+    // A copy: the sender cannot change it after the check.
+    shared::RingRecord record;
+    std::memcpy(&record, segment_->ring(from, self_) + (ring.read & (ring_size_ - 1)), sizeof record);
+    if (record.kind != shared::skip_record) {
+      const auto content = checked_content(from, record, ring.written - ring.read);
+      ring.next = ring.read + whole_record(content.size());
+      return Arrived{record, content};
+    }
+    const std::uint64_t left = left_in_ring(ring.read);
+    if (left >= ring.written - ring.read) throw_damaged(from);  // a record follows
+    ring.read += left;
+  }
+}
+
+std::span<const std::byte> MessageRings::checked_content(std::size_t from, const shared::RingRecord& record,
+                                                         std::uint64_t available) const {
+  const std::uint64_t read = inward_[from].read;
+  if (record.size > most_content() || whole_record(record.size) > std::min(available, left_in_ring(read)))
+    throw_damaged(from);
+  return {segment_->ring(from, self_) + (read & (ring_size_ - 1)) + sizeof record, record.size};
+}
+
+void MessageRings::pop(std::size_t from) {
+  Inward& ring = inward_[from];
+  ring.read = ring.next;
+  segment_->ring_ends(from, self_).read.value.store(ring.read, std::memory_order_release);
+}
+
+void MessageRings::throw_damaged(std::size_t from) {
+  throw DistNetworkError("its part of the shared memory has values that no rank writes",
+                         {.peer = static_cast<int>(from)});
+}
+
+// --- Waiting
+// -------------------------------------------------------------------------------------------------
+
+bool MessageRings::has_records() const {
+  for (std::size_t from = 0; from < size(); ++from) {
+    if (from != self_ && has_records_of(from)) return true;
+  }
+  return false;
+}
+
+bool MessageRings::has_room() const {
+  for (std::size_t to = 0; to < size(); ++to) {
+    const std::uint64_t full_at = outward_[to].full_at.load(std::memory_order_relaxed);
+    if (full_at != has_room_now &&
+        segment_->ring_ends(self_, to).read.value.load(std::memory_order_acquire) != full_at)
+      return true;
+  }
+  return false;
+}
+
+std::uint32_t MessageRings::rings_seen() const {
+  return segment_->control(self_).message_bell.rings.load(std::memory_order_seq_cst);
+}
+
+void MessageRings::wait(std::uint32_t seen, Deadline until) {
+  futex_wait(segment_->control(self_).message_bell.rings, seen,
+             std::min(until, std::chrono::steady_clock::now() + sleep_limit));
+  segment_->control(self_).message_bell.processor.store(current_processor(), std::memory_order_relaxed);
+}
+
+void MessageRings::part_from_others() {
+  if (!take_own_memory()) return;
+  const std::uint32_t processor = current_processor();
+  for (std::size_t rank = 0; rank < size(); ++rank) {
+    if (rank != self_ &&
+        segment_->control(rank).message_bell.processor.load(std::memory_order_relaxed) == processor) {
+      leave_processor(processor);
+      break;
+    }
+  }
+  segment_->control(self_).message_bell.processor.store(current_processor(), std::memory_order_relaxed);
+}
+
+void MessageRings::interrupt() noexcept {
+  interrupts_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(segment_->control(self_).message_bell.rings);
+}
+
+bool MessageRings::may_lend() {
+  if (!may_read_directly_ || !direct_reads_are_faster()) return false;
+  return take_own_memory();
+}
+
+// Before this rank writes into its own control. False: there is no memory for that.
+bool MessageRings::take_own_memory() {
+  if (!has_own_memory_) has_own_memory_ = populate_around(&segment_->control(self_), sizeof(shared::Control));
+  return has_own_memory_;
+}
+
+// No other rank can wake this one.
+void MessageRings::rest() {
+  std::atomic<std::uint32_t> word = 0;
+  futex_wait(word, 0, std::chrono::steady_clock::now() + std::chrono::milliseconds(1));
+}
+
+void MessageRings::withdraw() noexcept {
+  if (has_own_memory_) segment_->control(self_).origin.withdrawn.exchange(1, std::memory_order_seq_cst);
+}
+
+MessageRings::Asleep::Asleep(MessageRings& rings)
+    : sleepers(rings.segment_->control(rings.self_).message_bell.awaited) {
+  sleepers.fetch_add(1, std::memory_order_seq_cst);
+}
+
+MessageRings::Asleep::~Asleep() { sleepers.fetch_sub(1, std::memory_order_relaxed); }
+
+}  // namespace dlaunch::internal

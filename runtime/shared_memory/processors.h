@@ -1,0 +1,22 @@
+// The processors on which the ranks of a host run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlaunch::internal {
+
+// How many this process may use.
+std::size_t usable_processors();
+
+// The one on which the calling thread runs, from 1 on; 0: not known.
+std::uint32_t current_processor();
+
+// Moves the calling thread to another one than this, if it may use another. It may be moved back.
+//
+// The scheduler often wakes a thread on the processor of the one that wakes it. Two ranks that wait for each
+// other then take turns on one processor, each as long as it looks before it sleeps, while another one idles.
+// The scheduler does not end that, since never two of them want to run for long.
+void leave_processor(std::uint32_t processor);
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,46 @@
+#include "runtime/shared_memory/processors.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+namespace dlaunch::internal {
+namespace {
+
+// Each time the kernel may move the thread back before it looks.
+TEST(Processors, AThreadLeavesTheOneThatIsNamed) {
+  if (usable_processors() < 2) GTEST_SKIP() << "this machine has one processor";
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  bool has_left = false;
+  for (int i = 0; i < 1000 && !has_left; ++i) {
+    const std::uint32_t here = current_processor();
+    leave_processor(here);
+    has_left = current_processor() != here;
+  }
+  EXPECT_TRUE(has_left);
+  cpu_set_t after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
+TEST(Processors, AThreadThatMayUseOnlyOneStays) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  const std::uint32_t here = current_processor();
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(here - 1, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(usable_processors(), 1U);
+  leave_processor(here);
+  EXPECT_EQ(current_processor(), here);
+  EXPECT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+TEST(Processors, OneThatIsNotKnownIsNotLeft) {
+  leave_processor(0);
+  leave_processor(~std::uint32_t{0});
+}
+
+}  // namespace
+}  // namespace dlaunch::internal
