@@ -17,7 +17,7 @@ namespace dlaunch {
 namespace internal {
 class GroupMemory;
 class MessageRings;
-}
+}  // namespace internal
 
 inline namespace v1 {
 
