@@ -17,6 +17,8 @@ DistributedSampler::DistributedSampler(std::size_t size, int ranks, int rank, Sa
     throw DistError("DistributedSampler: rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
                     " does not exist");
   }
+  if (size >> 32U != 0)
+    throw DistError("DistributedSampler: there are " + std::to_string(size) + " items; the limit is 2^32");
 }
 
 std::size_t DistributedSampler::size() const {

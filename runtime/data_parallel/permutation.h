@@ -8,7 +8,8 @@
 
 namespace dlaunch::internal {
 
-// torch.randperm(count) with a CPU generator after manual_seed(seed). REQUIRES: count < 2^32.
+// torch.randperm(count) with a CPU generator after manual_seed(seed); from UINT32_MAX / 20 on PyTorch uses
+// another algorithm. REQUIRES: count < 2^32.
 std::vector<std::size_t> torch_permutation(std::size_t count, std::uint64_t seed);
 
 // range(count) after random.Random(seed).shuffle() of Python. REQUIRES: count < 2^32.

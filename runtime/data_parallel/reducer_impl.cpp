@@ -18,10 +18,14 @@ namespace dlaunch::internal {
 
 namespace {
 
+// Longer than a transport needs, after a deadline, to find out which rank is missing.
+constexpr std::chrono::seconds hook_grace{2};
+
 // What is wrong with this rank's arguments.
 std::optional<std::string> problem_of(std::span<const Parameter> parameters,
                                       std::span<const std::string> names, const ReducerOptions& options) {
   if (parameters.empty()) return "there are no parameters";
+  if (options.timeout && !is_timeout(*options.timeout)) return no_timeout_at_all;
   if (options.op != ReduceOp::avg && options.op != ReduceOp::sum)
     return "gradients are reduced by avg or sum, not by " + std::string(to_string(options.op));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -103,6 +107,10 @@ void ReducerImpl::zero_gradients() {
   if (in_step_ && !state_.arrival_order().empty() && reduces_)
     reject("zero_gradients", "gradients of this step are being reduced; call it before the first mark_ready");
   memory_->zero();
+  if (in_step_) return;
+  // Nothing is left of steps in no_sync().
+  std::ranges::fill(left_, 0);
+  std::ranges::fill(own_, Tensor());
 }
 
 void ReducerImpl::begin_step() {
@@ -163,6 +171,7 @@ void ReducerImpl::mark_ready(std::size_t parameter, const Tensor* gradient) {
     lock.unlock();
     copy_values(memory_->gradient(parameter), *gradient);
     lock.lock();
+    require_intact();  // another thread may have met an error meanwhile
   }
   arrive(lock, parameter);
 }
@@ -230,8 +239,7 @@ void ReducerImpl::launch_complete_buckets(Lock& lock) {
     launching_ = false;
     if (error) {
       launched_.notify_all();
-      if (hook_) give_up(error);
-      fail(with_words(error, bucket_text(*bucket) + ": "));
+      give_up(hook_ ? error : with_words(error, bucket_text(*bucket) + ": "));
     }
   }
   launched_.notify_all();
@@ -283,8 +291,8 @@ void ReducerImpl::await_reductions() {
   } catch (...) {
     used_error = std::current_exception();
   }
-  // A Work of a hook may have no deadline of its own.
-  const std::chrono::milliseconds longest = options_.timeout.value_or(group_.timeout());
+  // A Work of a hook may have no deadline of its own. If it has, it ends first, and its error names the rank.
+  const std::chrono::milliseconds longest = options_.timeout.value_or(group_.timeout()) + hook_grace;
   for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
     try {
       if (hook_) {
@@ -293,16 +301,14 @@ void ReducerImpl::await_reductions() {
         works_[bucket].wait();
       }
     } catch (...) {
-      const std::exception_ptr error = with_words(std::current_exception(), bucket_text(bucket) + ": ");
-      if (hook_) give_up(error);
-      fail(error);
+      give_up(with_words(std::current_exception(), bucket_text(bucket) + ": "));
     }
   }
   try {
     if (used_error) std::rethrow_exception(used_error);
     used_work.wait();
   } catch (...) {
-    fail(with_words(std::current_exception(), "which parameters the ranks have used: "));
+    give_up(with_words(std::current_exception(), "which parameters the ranks have used: "));
   }
   if (options_.find_unused_parameters) used_ = *used;
 }

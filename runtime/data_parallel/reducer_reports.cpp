@@ -58,12 +58,14 @@ void ReducerImpl::reject(const char* call, const std::string& reason) const {
   throw DistError(reason, {.rank = group_.rank(), .operation = call, .group = group_.name()});
 }
 
+// The first error counts.
 void ReducerImpl::fail(std::exception_ptr error) {
-  failure_ = std::move(error);
+  if (!failure_) failure_ = std::move(error);
   in_step_ = false;
   std::rethrow_exception(failure_);
 }
 
+// Without it ranks that met no error would wait for this one. Does nothing to a group that is broken.
 void ReducerImpl::give_up(const std::exception_ptr& error) {
   group_.abort(reason_of(error));
   fail(error);

@@ -95,7 +95,8 @@ struct ReducerOptions {
   bool rebuild_buckets = true;
   // The constructor gives all ranks the parameters of rank 0.
   bool broadcast_parameters = true;
-  // For each reduction, from its start on. Absent: the group's.
+  // For each reduction, from its start on; with a hook, for the Work of each bucket, from finish_step() on.
+  // Absent: the group's.
   std::optional<std::chrono::milliseconds> timeout = {};
   CommHook comm_hook = {};
 };
@@ -140,10 +141,10 @@ class DLAUNCH_EXPORT GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // The gradient's memory in its bucket. Valid until the second begin_step() after the first step that was
-  // reduced at the earliest: that call may rebuild the buckets (it keeps the values), later ones do not. So
-  // take it in each step, after begin_step(). It must not be written between its mark_ready() and
-  // finish_step().
+  // The gradient's memory in its bucket, which lives as long as the reducer. The first begin_step() after the
+  // first step that was reduced may rebuild the buckets: it keeps the values and ends all views; later ones do
+  // not. So take it in each step, after begin_step(). It must not be written between its mark_ready() and
+  // finish_step(). Any thread may call it while others mark gradients.
   [[nodiscard]] Tensor gradient(std::size_t parameter) const;
   void zero_gradients();
 
@@ -154,7 +155,8 @@ class DLAUNCH_EXPORT GradientReducer {
   // The gradient has its value for this step. Starts the reduction of all buckets that are complete now.
   void mark_ready(std::size_t parameter);
   // The same for a gradient in the caller's memory: it is copied into the bucket, and finish_step() writes
-  // the result back to it. Until then it must stay valid and must not be used. Same dtype and number of
+  // the result back to it; in no_sync() that of the next step that reduces. Until then it must stay valid and
+  // must not be used. Same dtype and number of
   // elements. A view that gradient() returned is not copied.
   void mark_ready(std::size_t parameter, const Tensor& gradient);
 

@@ -31,11 +31,12 @@ struct SamplerOptions {
 
 // torch.utils.data.distributed.DistributedSampler. Rank r takes the items at r, r + ranks, r + 2 * ranks, ...
 // of the epoch's order, which depends on nothing but size, seed and epoch. It is that of PyTorch with the
-// same seed: of torch.randperm(size) after manual_seed(seed + epoch), on a CPU, if size is below 2^32.
+// same seed: of torch.randperm(size) after manual_seed(seed + epoch), on a CPU, if size is below
+// 214,748,364; PyTorch uses another algorithm above.
 // Immutable; any thread.
 class DLAUNCH_EXPORT DistributedSampler {
  public:
-  // DistError unless ranks > 0 and 0 <= rank < ranks.
+  // DistError unless ranks > 0, 0 <= rank < ranks, and size < 2^32.
   DistributedSampler(std::size_t size, int ranks, int rank, SamplerOptions options = {});
 
   // This rank's items in the order in which it takes them.

@@ -82,5 +82,10 @@ TEST(DistributedSampler, NeedsARankThatExists) {
             "DistributedSampler: rank 0 of 0 does not exist");
 }
 
+TEST(DistributedSampler, RejectsMoreItemsThanItCanOrder) {
+  EXPECT_EQ(test::error_of([] { const DistributedSampler sampler(std::size_t{1} << 32U, 1, 0); }),
+            "DistributedSampler: there are 4294967296 items; the limit is 2^32");
+}
+
 }  // namespace
 }  // namespace dlaunch

@@ -93,6 +93,8 @@ TEST(ReducerErrors, WrongArgumentsOfTheConstructorAreNamed) {
     EXPECT_TRUE(contains(make({}), "GradientReducer of group test: there are no parameters"));
     EXPECT_TRUE(contains(make({{"a", Tensor::of(values)}}, {.op = ReduceOp::max}),
                          "gradients are reduced by avg or sum, not by max"));
+    EXPECT_TRUE(contains(make({{"a", Tensor::of(values)}}, {.timeout = std::chrono::milliseconds(0)}),
+                         "the timeout must be longer than 0 ms"));
     EXPECT_TRUE(contains(make({{"a", Tensor::of(constant)}}),
                          "parameter 0 (a) is read-only; broadcast_parameters writes to it"));
     EXPECT_EQ(make({{"a", Tensor::of(constant)}}, {.broadcast_parameters = false}), "no error");
@@ -169,22 +171,27 @@ TEST(ReducerErrors, AWorkOfAHookThatNeverEndsHasADeadline) {
     reducer.mark_ready(0);
     expect_error(
         [&] { reducer.finish_step(); },
-        "gradients of parameters 0 (layer0) (bucket 0 of 1): the operation has not completed within 20 ms");
+        "gradients of parameters 0 (layer0) (bucket 0 of 1): the operation has not completed within ");
     never.succeed();
   });
 }
 
-TEST(ReducerErrors, ARankThatDoesNotComeIsNamedAtTheDeadline) {
+class LateRank : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(WithAHook, LateRank, testing::Bool());
+
+TEST_P(LateRank, IsNamedAtTheDeadline) {
   std::atomic<bool> over = false;
   test::in_world(2, [&](int rank) {
     ReducedModel model({1});
-    GradientReducer reducer(model.parameters(), {.timeout = std::chrono::milliseconds(200)});
+    GradientReducer reducer(model.parameters(),
+                            {.timeout = std::chrono::milliseconds(200),
+                             .comm_hook = GetParam() ? fp16_compress_hook() : CommHook()});
     reducer.begin_step();
     if (rank == 0) {
       reducer.mark_ready(0);
       const std::string error = error_of([&] { reducer.finish_step(); });
       EXPECT_TRUE(contains(error, "gradients of parameters 0 (layer0) (bucket 0 of 1): ")) << error;
-      EXPECT_TRUE(contains(error, "rank 0, all_reduce #")) << error;
+      EXPECT_TRUE(contains(error, "all_reduce #")) << error;
       EXPECT_TRUE(contains(error, "peer 1")) << error;
       over = true;
       over.notify_all();
@@ -242,7 +249,7 @@ TEST(ReducerErrors, ReductionsInAnotherOrderAreSeen) {
     EXPECT_TRUE(contains(error, "gradients of parameters 0 (layer0) (bucket 1 of 2): ")) << error;
     EXPECT_TRUE(contains(error, "int32") && contains(error, "float32")) << error;
     if (rank == 1) {
-      EXPECT_NE(work.exception(), nullptr);
+      EXPECT_THROW(work.wait(), DistError);
     }
   });
 }
