@@ -214,8 +214,9 @@ Work GroupImpl::run_message(const OperationSpec& call, int peer, const MessageOp
   };
   const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                              recorder_.begin(call.record, operation.sequence, peer, limit)};
+  Work inner;  // keeps its error until the end
   try {
-    Work inner = start(*backend, operation);
+    inner = start(*backend, operation);
     if (!awaited) return finish_with_context(WorkSource::of_message(), inner, context(), trace);
     inner.wait();
     report_end(trace, true);
