@@ -142,8 +142,8 @@ class DLAUNCH_EXPORT GradientReducer {
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   // The gradient's memory in its bucket, which lives as long as the reducer. The first begin_step() after the
-  // first step that was reduced may rebuild the buckets: it keeps the values and ends all views; later ones do
-  // not. So take it in each step, after begin_step(). It must not be written between its mark_ready() and
+  // first step that was reduced may rebuild the buckets: it keeps the values and ends all views; later ones
+  // do not. So take it in each step, after begin_step(). It must not be written between its mark_ready() and
   // finish_step(). Any thread may call it while others mark gradients.
   [[nodiscard]] Tensor gradient(std::size_t parameter) const;
   void zero_gradients();
