@@ -19,7 +19,7 @@ ExitFacts facts() {
   ExitFacts facts;
   facts.host = "b";
   facts.command = {"./train", "--lr=1"};
-  facts.folder = "/work";
+  facts.folder = "/srv/job";
   facts.pid = 4711;
   facts.core = {0, std::nullopt};
   facts.core_pattern = "core";
@@ -60,7 +60,7 @@ TEST(ExitRemedy, WithoutMemoryTheRanksAreComparedWithTheLimit) {
 TEST(ExitRemedy, ACrashWithoutACoreDumpNamesTheLimitThatKeptTheKernelFromIt) {
   EXPECT_EQ(remedy_of_exit(killed(SIGSEGV), "", facts()),
             "'ulimit -c unlimited' before dlaunch (it is 0 on host b), then gdb -batch -ex bt ./train "
-            "/work/core");
+            "/srv/job/core");
   EXPECT_EQ(remedy_of_exit(exited(139), "", facts()), remedy_of_exit(killed(SIGSEGV), "", facts()));
   ExitFacts known = facts();
   known.core_pattern = "/cores/%e.%p.%t";
@@ -85,10 +85,10 @@ TEST(ExitRemedy, ACrashThatMayNotDumpCoreIsSeenWithADebugger) {
 TEST(ExitRemedy, ACoreDumpIsOpenedWhereItLies) {
   ExitFacts known = facts();
   EXPECT_EQ(remedy_of_exit(killed(SIGSEGV, true), "", known),
-            "gdb -batch -ex bt ./train /work/core on host b");
+            "gdb -batch -ex bt ./train /srv/job/core on host b");
   known.core_uses_pid = true;
   EXPECT_EQ(remedy_of_exit(killed(SIGSEGV, true), "", known),
-            "gdb -batch -ex bt ./train /work/core.4711 on host b");
+            "gdb -batch -ex bt ./train /srv/job/core.4711 on host b");
   known.core_pattern = "|/usr/lib/systemd/systemd-coredump %P %u";
   EXPECT_EQ(remedy_of_exit(killed(SIGSEGV, true), "", known), "coredumpctl gdb 4711 on host b");
   known.core_pattern = "|/usr/share/apport/apport %p";
