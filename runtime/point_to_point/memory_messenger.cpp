@@ -8,6 +8,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
 #include "runtime/base/quick_clock.h"
+#include "runtime/point_to_point/message_errors.h"
 #include "runtime/record/recorder.h"
 #include "runtime/shared_memory/futex.h"
 #include "runtime/shared_memory/processors.h"
@@ -15,10 +16,6 @@
 namespace dlaunch::internal {
 
 namespace {
-
-// How long a call with a processor of its own looks before it sleeps.
-constexpr auto spin_limit = std::chrono::microseconds(50);
-constexpr int looks_per_clock = 32;
 
 std::vector<Work> ended_receives(std::size_t ranks) {
   std::vector<Work> result;
@@ -44,9 +41,7 @@ MemoryMessenger::~MemoryMessenger() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
-    protocol_.end(
-        std::make_exception_ptr(DistError("the group was destroyed before the message was received")),
-        settling.outcome);
+    protocol_.end(std::make_exception_ptr(DistError(group_was_destroyed)), settling.outcome);
   }
   changed_.notify_all();
   rings_.interrupt();
@@ -106,15 +101,7 @@ void MemoryMessenger::ensure_thread(bool async, MemoryProtocol::Outcome& outcome
 }
 
 void MemoryMessenger::settle(MemoryProtocol::Outcome& outcome) {
-  for (const MemoryProtocol::Ending& ending : outcome.endings) {
-    if (ending.error) {
-      ending.source.fail(ending.error);
-    } else if (ending.from >= 0) {
-      ending.source.succeed_from(ending.from);
-    } else {
-      ending.source.succeed();
-    }
-  }
+  for (const MemoryProtocol::Ending& ending : outcome.endings) ending.end();
   if (!outcome.reads.empty()) {
     const std::lock_guard lock(mutex_);
     reads_.insert(reads_.end(), outcome.reads.begin(), outcome.reads.end());
@@ -265,8 +252,7 @@ void MemoryMessenger::drain(Deadline deadline) noexcept {
   }
   if (is_receiving) transport_.abort("the group was destroyed before a message had come through");
   const std::lock_guard lock(mutex_);
-  protocol_.end(std::make_exception_ptr(DistError("the group was destroyed before the message was received")),
-                settling.outcome);
+  protocol_.end(std::make_exception_ptr(DistError(group_was_destroyed)), settling.outcome);
 }
 
 // What a Work that has ended has sent is in the ring already; here go answers, and records of other Works.

@@ -15,9 +15,7 @@ namespace dlaunch::internal {
 
 namespace {
 
-[[noreturn]] void throw_damaged(int from) {
-  throw DistNetworkError("its part of the shared memory has values that no rank writes", {.peer = from});
-}
+[[noreturn]] void throw_damaged(int from) { throw DistNetworkError(damaged_memory, {.peer = from}); }
 
 Envelope envelope_of(const shared::RingRecord& record, Envelope::Kind kind, int from) {
   if (record.dtype > static_cast<std::uint64_t>(DType::complex128)) throw_damaged(from);
@@ -29,6 +27,16 @@ Envelope envelope_of(const shared::RingRecord& record, Envelope::Kind kind, int 
 }
 
 }  // namespace
+
+void MemoryProtocol::Ending::end() const {
+  if (error) {
+    source.fail(error);
+  } else if (from >= 0) {
+    source.succeed_from(from);
+  } else {
+    source.succeed();
+  }
+}
 
 MemoryProtocol::MemoryProtocol(Transport& transport, MessageRings& rings)
     : transport_(transport),
@@ -298,7 +306,7 @@ void MemoryProtocol::send_waiting(int to, Outcome& outcome) {
   }
 }
 
-// Sends what fits. True: all of it is sent, or is no longer wanted.
+// Sends as much as fits. Returns whether the whole message is sent, or no rank waits for it any more.
 bool MemoryProtocol::send_piece(int to, Stream& stream, Outcome& outcome) {
   const Sending* const message = outgoing_.find({to, stream.number});
   if (!message) return true;

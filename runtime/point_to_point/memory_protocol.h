@@ -41,6 +41,9 @@ class MemoryProtocol {
     WorkSource source;
     int from = -1;  // the rank that sent the message
     std::exception_ptr error = nullptr;
+
+    // Without a lock: the program's callbacks run.
+    void end() const;
   };
   // A receive whose content is in the sender's memory.
   struct DirectRead {

@@ -19,6 +19,7 @@ inline std::string describe(DType dtype, std::uint64_t count) {
   return std::to_string(count) + " x " + std::string(to_string(dtype));
 }
 
+inline constexpr const char* group_was_destroyed = "the group was destroyed before the message was received";
 inline constexpr const char* all_have_left = "all other ranks have left the group";
 
 inline std::exception_ptr network_error(const std::string& reason, int peer) {

@@ -38,7 +38,7 @@ Messenger::~Messenger() {
   }
   thread_.join();
   transport_.on_unexpected_message(envelope_slot, {});  // the thread's last act may have been to ask for it
-  fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
+  fail_all(std::make_exception_ptr(DistError(group_was_destroyed)));
 }
 
 Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) {
@@ -435,7 +435,7 @@ void Messenger::drain(Deadline deadline) noexcept {
     transport_.abort("the group was destroyed before a message had come through");
     transfers_.drain(deadline_after(longest_timeout));  // every Work has ended by now
   }
-  fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
+  fail_all(std::make_exception_ptr(DistError(group_was_destroyed)));
 }
 
 void Messenger::flush(Deadline deadline) noexcept {

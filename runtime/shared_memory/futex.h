@@ -27,6 +27,13 @@ inline void processor_pause() {
 #endif
 }
 
+// How long a rank with a processor of its own looks before it sleeps: longer than a sleep and a wake take.
+inline constexpr auto spin_limit = std::chrono::microseconds(50);
+inline constexpr int looks_per_clock = 32;
+
+// If a wake is missed all the same.
+inline constexpr auto sleep_limit = std::chrono::milliseconds(20);
+
 // A thread looks so long between the announcement that it sleeps and its sleep: by then a store that another
 // processor executed before it read the announcement is visible. So the waking side needs no fence, which
 // would cost each message as much as the message.

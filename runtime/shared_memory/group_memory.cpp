@@ -21,13 +21,7 @@ namespace {
 
 // Looks at a value before the first check: most values come by then.
 constexpr int first_looks = 100;
-// How long a rank with a processor of its own looks before it sleeps: longer than a sleep and a wake take.
-constexpr auto spin_limit = std::chrono::microseconds(50);
-constexpr int looks_per_clock = 32;
 std::atomic<std::size_t> staging_of_all_groups = 0;  // bytes of this process that have memory
-
-// If the wake is missed all the same.
-constexpr auto sleep_limit = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -213,8 +207,7 @@ void GroupMemory::await_counter(std::size_t peer, const shared::Counter& counter
 }
 
 void GroupMemory::throw_damaged(std::size_t peer) const {
-  throw DistNetworkError("its part of the shared memory has values that no rank writes",
-                         {.peer = member(peer)});
+  throw DistNetworkError(damaged_memory, {.peer = member(peer)});
 }
 
 // --- Waiting

@@ -17,8 +17,6 @@ namespace dlaunch::internal {
 
 namespace {
 
-// If a wake is missed.
-constexpr auto sleep_limit = std::chrono::milliseconds(20);
 // Memory that a ring gets at once.
 constexpr std::size_t memory_step = std::size_t{32} * 1024;
 
@@ -148,8 +146,7 @@ void MessageRings::pop(std::size_t from) {
 }
 
 void MessageRings::throw_damaged(std::size_t from) {
-  throw DistNetworkError("its part of the shared memory has values that no rank writes",
-                         {.peer = static_cast<int>(from)});
+  throw DistNetworkError(damaged_memory, {.peer = static_cast<int>(from)});
 }
 
 // --- Waiting

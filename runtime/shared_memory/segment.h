@@ -10,6 +10,9 @@
 
 namespace dlaunch::internal {
 
+// Of an error that names the rank: there stands what no rank writes.
+inline constexpr const char* damaged_memory = "its part of the shared memory has values that no rank writes";
+
 class Segment {
  public:
   // A new sealed memfd for so many ranks, whose header is written; the caller closes the descriptor. -1:

@@ -71,15 +71,7 @@ class MemoryProtocolTest : public testing::Test {
       rank.protocol.end_read(rank.outcome.reads[i], is_read, rank.outcome);
     }
     const MemoryProtocol::Outcome outcome = std::exchange(rank.outcome, {});
-    for (const MemoryProtocol::Ending& ending : outcome.endings) {
-      if (ending.error) {
-        ending.source.fail(ending.error);
-      } else if (ending.from >= 0) {
-        ending.source.succeed_from(ending.from);
-      } else {
-        ending.source.succeed();
-      }
-    }
+    for (const MemoryProtocol::Ending& ending : outcome.endings) ending.end();
   }
   void step_all(int times = 1) {
     for (int i = 0; i < times; ++i) {
