@@ -276,7 +276,9 @@ Duration Coordinator::stall() const { return hang_detector_.stall(membership_, j
 
 void Coordinator::note_stall(CoordinatorActions& out) const {
   const Diagnosis diagnosis = hang_detector_.diagnosis();
-  out.emplace_back(LogMessage{Severity::warning, hang_detector_.note(diagnosis, world_, stall())});
+  Event note = hang_detector_.note(diagnosis, world_, stall());
+  out.emplace_back(LogMessage{Severity::warning, note.text});
+  out.emplace_back(std::move(note));
   for (std::size_t i = 1; i < diagnosis.sentences.size(); ++i)
     out.emplace_back(LogMessage{Severity::warning, diagnosis.sentences[i]});
 }

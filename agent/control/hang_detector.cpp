@@ -78,17 +78,21 @@ Failure HangDetector::failure(const Diagnosis& diagnosis, const World& world) co
   return failure;
 }
 
-std::string HangDetector::note(const Diagnosis& diagnosis, const World& world, Duration stall) const {
+Event HangDetector::note(const Diagnosis& diagnosis, const World& world, Duration stall) const {
   constexpr std::size_t longest = 100;
   Failure missing = describe_stall(to_words(stall), diagnosis, world);
   const RankProgress* const progress = find(missing.rank);
-  if (progress == nullptr) return describe(missing);
-  missing.pid = progress->pid;
+  if (progress != nullptr) missing.pid = progress->pid;
+  Event note{EventKind::stalled, world.round, missing.node_rank, missing.host, missing.rank, missing.pid};
+  note.text = describe(missing);
   // The diagnosis names those that are stopped or have ended.
-  const bool is_named = progress->condition != Condition::runs || progress->state.empty();
-  return describe(missing) + (is_named ? ""
-                                       : "; rank " + std::to_string(missing.rank) + " " +
-                                             shortened(sanitize_for_terminal(progress->state), longest));
+  const bool is_named =
+      progress == nullptr || progress->condition != Condition::runs || progress->state.empty();
+  if (!is_named) {
+    note.text += "; rank " + std::to_string(missing.rank) + " " +
+                 shortened(sanitize_for_terminal(progress->state), longest);
+  }
+  return note;
 }
 
 Failure HangDetector::describe_stall(const std::string& how_long, const Diagnosis& diagnosis,

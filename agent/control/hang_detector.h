@@ -14,6 +14,7 @@
 #include "agent/control/membership.h"
 #include "agent/control/messages.h"
 #include "agent/model/diagnosis.h"
+#include "agent/model/event.h"
 
 namespace dlaunch::agent {
 
@@ -49,8 +50,8 @@ class HangDetector {
   }
   // Why this is a hang, and the missing rank with its node in `world`, if it is known.
   [[nodiscard]] Failure failure(const Diagnosis& diagnosis, const World& world) const;
-  // The same as a message, while the job goes on, with the process and the state of the missing rank.
-  [[nodiscard]] std::string note(const Diagnosis& diagnosis, const World& world, Duration stall) const;
+  // The same while the job goes on, with the process and the state of the missing rank.
+  [[nodiscard]] Event note(const Diagnosis& diagnosis, const World& world, Duration stall) const;
 
  private:
   // As its node has reported it, with its process if that is known; nullptr: it is not in any report.

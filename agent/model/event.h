@@ -14,6 +14,7 @@ enum class EventKind : std::uint8_t {
   lost,       // a node's agent ended or fell silent, or the node was excluded
   world,      // a new round begins
   restarted,  // one of --max-restarts was used up
+  stalled,    // nothing moves while a rank waits; the job goes on (--hang-note)
   hung,       // the workers wait for each other and make no progress
   ended,      // the job ended
   // reported by each node about its own workers

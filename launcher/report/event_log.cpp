@@ -29,6 +29,8 @@ const char* name_of(EventKind kind) {
       return "world";
     case EventKind::restarted:
       return "restarted";
+    case EventKind::stalled:
+      return "stalled";
     case EventKind::hung:
       return "hung";
     case EventKind::ended:

@@ -36,6 +36,8 @@ Names names_for(const Event& event) {
       return {About::node, "lost", "FAILED"};
     case EventKind::restarted:
       return {About::job, "", "RESTARTED"};
+    case EventKind::stalled:
+      return {About::job, "", "STALLED"};
     case EventKind::hung:
       return {About::job, "", "HUNG"};
     case EventKind::ended:

@@ -52,6 +52,10 @@ class Hang(unittest.TestCase):
         with open(os.path.join(self.dir, "end.json"), encoding="utf-8") as file:
             return json.load(file)
 
+    def events(self):
+        with open(os.path.join(self.dir, "events"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
     def dump(self, *arguments, who=None):
         return subprocess.run([DLAUNCH, "dump", *arguments, who or self.id], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=PATIENCE, check=False)
@@ -86,7 +90,7 @@ class Note(Hang):
             self.assertTrue(lines[-1], f"no line like {pattern}: {lines}")
 
     def test_it_comes_by_itself_and_again_when_the_user_stops_the_job(self):
-        job = self.start("--nproc-per-node=3", "--hang-note=1", STRAGGLER, "absent")
+        job = self.start("--nproc-per-node=3", "--hang-note=1", f"--events={self.dir}/events", STRAGGLER, "absent")
         note = (r"dlaunch: nothing has moved for [^:]+: rank 2 \(local rank 2, node 0, host \S+, pid \d+\)" + NEVER_CAME.removeprefix("rank 2") +
                 r"; rank 2 (is running|sleeps in the kernel( \(\w+\))?)$")
         self.wait_for_line(job, rf"^{note}")
@@ -96,6 +100,9 @@ class Note(Hang):
         err = job.communicate(timeout=PATIENCE)[1]
         self.assertRegex(err, rf"(?m)^{note}")
         self.assertRegex(summary(err), r"^dlaunch: stopped: node 0 \(host \S+\) was stopped by SIGTERM$")
+        stalls = [event for event in self.events() if event["event"] == "stalled"]
+        self.assertEqual(stalls[-1]["rank"], 2)
+        self.assertIn(f"dlaunch: {stalls[-1]['text']}\n", err)
 
     def test_a_rank_that_is_stopped_is_said_to_be(self):
         job = self.start("--nproc-per-node=3", "--hang-note=1", STRAGGLER, "stopped")
@@ -182,9 +189,7 @@ class Watch(Hang):
         report = self.report()
         self.assertEqual((report["cause"]["kind"], report["cause"]["rank"]), ("hang", 2))
         self.assertRegex(report["collectives"][0], f"^{NEVER_CAME}(; rank 2 is in recv from rank 0)?$")
-        with open(os.path.join(self.dir, "events"), encoding="utf-8") as file:
-            events = [json.loads(line) for line in file]
-        self.assertEqual([event["rank"] for event in events if event["event"] == "hung"], [2])
+        self.assertEqual([event["rank"] for event in self.events() if event["event"] == "hung"], [2])
 
     def test_ranks_of_another_node_are_named(self):
         port = free_port()

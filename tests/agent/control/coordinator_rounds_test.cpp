@@ -226,7 +226,9 @@ class HangNoteTest : public HangTest {
 
 TEST_F(HangNoteTest, IsRepeatedAndTheJobGoesOn) {
   EXPECT_EQ(report(seconds(59)), std::vector<std::string>{});
+  EXPECT_FALSE(did<Event>());
   EXPECT_EQ(report(seconds(60)), note("1 min 0 s"));
+  EXPECT_TRUE(did<Event>());
   EXPECT_EQ(report(seconds(65)), std::vector<std::string>{});
   EXPECT_EQ(report(seconds(300)), note("5 min 0 s"));
   EXPECT_EQ(coordinator_->state(), Coordinator::State::running);

@@ -80,7 +80,7 @@ TEST_F(HangDetectorTest, AStallIsThatOfTheNodeThatMovedLast) {
   off.take(0, {3, seconds(20), false, {}});
   EXPECT_EQ(off.stall(membership_, seconds(5), true), seconds(12)) << "one polls";
   EXPECT_EQ(off.stall(membership_, seconds(7), true), Duration(0)) << "it may be between two steps";
-  EXPECT_EQ(off.note(Diagnosis{}, world_, seconds(12)),
+  EXPECT_EQ(off.note(Diagnosis{}, world_, seconds(12)).text,
             "nothing has moved for 12 s: a rank waits for a message or for other ranks");
 }
 
@@ -146,12 +146,15 @@ TEST_F(HangDetectorTest, ANoteShowsProcessAndStateOfTheMissingRank) {
   diagnosis.missing = {3};
   const auto note = [&] {
     told(1, seconds(10), false, {{1, "default", 2, {{0, 3, 2}}, {missing}}});
-    return detector_.note(diagnosis, world_, seconds(10));
+    return detector_.note(diagnosis, world_, seconds(10)).text;
   };
   const std::string common =
       "nothing has moved for 10 s: rank 3 (local rank 1, node 1, host host1, pid 4711) never entered barrier "
       "#2";
   EXPECT_EQ(note(), common + "; rank 3 sleeps in the kernel (pipe_read)");
+  Event event = detector_.note(diagnosis, world_, seconds(10));
+  event.text.clear();
+  EXPECT_EQ(event, (Event{EventKind::stalled, 3, 1, "host1", 3, 4711}));
   EXPECT_FALSE(detector_.is_stopped(3));
   missing.condition = Condition::stopped;
   EXPECT_EQ(note(), common) << "the sentences of the diagnosis name it";
