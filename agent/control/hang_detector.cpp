@@ -7,15 +7,15 @@
 namespace dlaunch::agent {
 namespace {
 
-// A worker waits in init_process_group.
-bool is_forming(const Progress& progress) {
-  const auto group = std::ranges::find(progress.groups, GroupProgress::forming, &GroupProgress::identity);
+// A worker waits in init_process_group, or for a key of a store.
+bool has_minor_wait(const Progress& progress) {
+  const auto group = std::ranges::find(progress.groups, GroupProgress::outside, &GroupProgress::identity);
   return group != progress.groups.end() && std::ranges::any_of(group->here, &RankProgress::waits_otherwise);
 }
 
 }  // namespace
 
-Duration HangDetector::stall(const Membership& membership, Duration polling, bool with_first) const {
+Duration HangDetector::stall(const Membership& membership, Duration polling, bool with_minor) const {
   bool any_waits = false;
   Duration least = Duration::max();
   for (const auto& [member, node] : membership.nodes()) {
@@ -25,7 +25,7 @@ Duration HangDetector::stall(const Membership& membership, Duration polling, boo
     const Progress& progress = report->second;
     least = std::min(least, progress.quiet);
     any_waits = any_waits || progress.inside || (polling > Duration(0) && progress.polling >= polling) ||
-                (with_first && is_forming(progress));
+                (with_minor && has_minor_wait(progress));
   }
   return any_waits ? least : Duration(0);
 }

@@ -39,9 +39,9 @@ class HangDetector {
     return limit_ > Duration(0) && stall(membership, limit_, false) >= limit_;
   }
   // For how long nothing has moved on any node while a rank waits; zero: something moves, no rank waits, or a
-  // node has not reported. `polling`: polling for so long is waiting. `with_first`: so is the wait for the
-  // first group, to which ranks may come late because they prepare something.
-  [[nodiscard]] Duration stall(const Membership& membership, Duration polling, bool with_first) const;
+  // node has not reported. `polling`: polling for so long is waiting. `with_minor`: so is the wait for the
+  // first group, or for a key of a store: another rank may take its time for what it prepares.
+  [[nodiscard]] Duration stall(const Membership& membership, Duration polling, bool with_minor) const;
   [[nodiscard]] Diagnosis diagnosis() const;
   // The rank is stopped (SIGSTOP, a debugger), by the last report of its node.
   [[nodiscard]] bool is_stopped(int rank) const {

@@ -29,8 +29,8 @@ std::optional<Progress> ProgressReports::take(TimePoint now, std::uint32_t round
   Progress progress{round, quiet_, seen.activity.open > 0,
                     seen.group_progress.value_or(std::vector<GroupProgress>{}), monitor_.polling()};
   // Ranks that the end finds on their way to their first group explain nothing.
-  const auto is_forming = [](const GroupProgress& g) { return g.identity == GroupProgress::forming; };
-  if (last_look_taken_) std::erase_if(progress.groups, is_forming);
+  const auto is_outside = [](const GroupProgress& g) { return g.identity == GroupProgress::outside; };
+  if (last_look_taken_) std::erase_if(progress.groups, is_outside);
   const bool moves_again = quiet_ < monitor_.report_after() && stall_reported_;
   if (!seen.group_progress && !moves_again) return std::nullopt;
   stall_reported_ = !moves_again;

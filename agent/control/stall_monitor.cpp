@@ -24,7 +24,7 @@ void StallMonitor::begin(TimePoint now) {
 Duration StallMonitor::observe(TimePoint now, const Activity& activity) {
   const bool late = now - looked_ > 2 * period() + std::chrono::seconds(1);
   const bool has_moved =
-      activity.moves != last_.moves || activity.open != last_.open || activity.forming != last_.forming;
+      activity.moves != last_.moves || activity.open != last_.open || activity.minor != last_.minor;
   if (late || has_moved) quiet_since_ = now;
   note_asks(now, activity.asks);
   looked_ = now;

@@ -44,22 +44,33 @@ RankProgress standing_of(const WorkerSeen& worker, const WorkerRecord::Group& gr
   return progress;
 }
 
-// A rank that another one waits for in init_process_group, or waits there itself.
 bool is_outside(const WorkerSeen& worker) {
+  const WorkerRecord& record = worker.record;
   const auto is_left = [](const WorkerRecord::Group& group) { return group.left; };
-  return worker.record.forming_ns > 0 || std::ranges::all_of(worker.record.groups, is_left);
+  return record.forming_ns > 0 || record.key_since_ns > 0 || std::ranges::all_of(record.groups, is_left);
+}
+
+std::string state_of(const WorkerSeen& worker) {
+  const bool has_key = worker.record.key_since_ns > 0 && worker.condition == Condition::runs;
+  return has_key ? "waits for the key '" + worker.record.key + "' of a store" : worker.state;
 }
 
 RankProgress outside(const WorkerSeen& worker, std::int64_t now_ns) {
+  const WorkerRecord& record = worker.record;
   RankProgress progress;
-  progress.rank = worker.record.rank;
+  progress.rank = record.rank;
   progress.condition = worker.condition;
-  progress.pid = worker.record.pid;
-  progress.state = worker.state;
-  if (worker.record.forming_ns == 0 || worker.condition == Condition::ended) return progress;
-  progress.operation = page::Operation::init_process_group;
-  progress.needs_all = true;
-  progress.waited = between(worker.record.forming_ns, now_ns);
+  progress.pid = record.pid;
+  progress.state = state_of(worker);
+  if (worker.condition == Condition::ended) return progress;
+  if (record.forming_ns > 0) {
+    progress.operation = page::Operation::init_process_group;
+    progress.needs_all = true;
+    progress.waited = between(record.forming_ns, now_ns);
+  } else if (record.key_since_ns > 0) {
+    progress.operation = page::Operation::store_wait;
+    progress.waited = between(record.key_since_ns, now_ns);
+  }
   return progress;
 }
 
@@ -69,10 +80,10 @@ std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> wo
                                                   std::int64_t now_ns) {
   std::vector<GroupProgress> groups;
   std::map<std::uint64_t, std::size_t> places;  // by identity
-  GroupProgress forming{GroupProgress::forming, "", static_cast<std::uint32_t>(world_size), {}, {}};
+  GroupProgress without_group{GroupProgress::outside, "", static_cast<std::uint32_t>(world_size), {}, {}};
   for (const WorkerSeen& worker : workers) {
     if (worker.record.world_size != world_size) continue;
-    if (is_outside(worker)) forming.here.push_back(outside(worker, now_ns));
+    if (is_outside(worker)) without_group.here.push_back(outside(worker, now_ns));
     bool is_first = true;
     for (const WorkerRecord::Group& group : worker.record.groups) {
       const auto [place, is_new] = places.try_emplace(group.identity, groups.size());
@@ -80,13 +91,13 @@ std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> wo
       RankProgress progress = standing_of(worker, group, now_ns);
       if (is_first) {
         progress.pid = worker.record.pid;
-        progress.state = worker.state;
+        progress.state = state_of(worker);
       }
       is_first = false;
       groups[place->second].here.push_back(std::move(progress));
     }
   }
-  if (!forming.here.empty()) groups.push_back(std::move(forming));
+  if (!without_group.here.empty()) groups.push_back(std::move(without_group));
   return groups;
 }
 

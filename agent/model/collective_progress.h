@@ -36,7 +36,7 @@ struct RankProgress {
   std::string how_ended{};  // "returned 0", "was stopped by dlaunch"; empty: still running, or not known
   // In one of its groups; 0 and empty in the others, or if they are not known.
   std::int64_t pid = 0;
-  std::string state{};  // what its main thread does: "is running"
+  std::string state{};  // what its main thread does: "is running"; or "waits for the key 'x' of a store"
 
   // The collective that it is in, or failed in.
   [[nodiscard]] bool waits() const { return entered > done; }
@@ -47,8 +47,9 @@ struct RankProgress {
 };
 
 struct GroupProgress {
-  // Not a group, but the ranks that have none: in init_process_group, or not there yet.
-  static constexpr std::uint64_t forming = 0;
+  // Not a group, but the ranks that have none: in init_process_group, or not there yet; and those that wait
+  // for a key of a store.
+  static constexpr std::uint64_t outside = 0;
 
   std::uint64_t identity = 0;  // the same on all nodes
   std::string name;
@@ -66,7 +67,7 @@ struct WorkerSeen {
   std::string state{};  // as in RankProgress
 };
 
-// If some of these workers are in no group, they follow in one of GroupProgress::forming.
+// If some of these workers are in no group, they follow in one of GroupProgress::outside.
 // `now_ns` is the time by the pages' clock. Workers that use another world than the job's are left out,
 // because their ranks mean something else.
 std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> workers, int world_size,

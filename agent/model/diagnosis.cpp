@@ -286,15 +286,33 @@ std::vector<OtherWait> other_waits(const std::vector<GroupProgress>& groups) {
   return waits;
 }
 
+// "ranks 1 and 2 wait for the key 'a' of a store; rank 3 waits for the key 'b' of a store, for 1 min 0 s".
+std::string who_waits_for_keys(const OtherWait& wait) {
+  constexpr std::size_t longest = 100;
+  constexpr std::size_t most = 4;
+  std::map<std::string, std::vector<int>> keys;
+  for (const RankProgress* rank : wait.waiting) keys[rank->state].push_back(rank->rank);
+  std::string text;
+  std::size_t shown = 0;
+  for (const auto& [state, ranks] : keys) {
+    if (++shown > most) break;
+    std::string words = shortened(sanitize_for_terminal(state), longest);
+    if (ranks.size() > 1 && words.starts_with("waits ")) words.erase(4, 1);
+    text += (text.empty() ? "" : "; ") + describe(ranks, ranks.size()) + " " + words;
+  }
+  return text + ", for " + to_words(wait.waited);
+}
+
 // "rank 1 has been in recv from rank 0 of group default for 5 s", "ranks 0 and 1 have been in recv of group
 // default for 5 s: 0 from rank 1, 1 from any rank".
 std::string sentence_of(const OtherWait& wait) {
+  if (wait.operation == page::Operation::store_wait) return who_waits_for_keys(wait);
   const bool is_message = page::is_point_to_point(wait.operation);
   const bool is_one = wait.waiting.size() == 1;
   std::string text = describe(numbers(wait.waiting), wait.waiting.size()) + (is_one ? " has" : " have") +
                      " been in " + name_of(wait.operation);
   if (is_message && is_one) text += " " + peer_of(*wait.waiting.front());
-  if (wait.group->identity != GroupProgress::forming) text += " of group " + wait.group->name;
+  if (wait.group->identity != GroupProgress::outside) text += " of group " + wait.group->name;
   text += " for " + to_words(wait.waited);
   if (is_message && !is_one) {
     const std::size_t shown = std::min(wait.waiting.size(), shown_ranks);

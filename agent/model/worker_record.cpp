@@ -100,7 +100,8 @@ std::optional<WorkerRecord::Entry> entry_of(const page::Record& raw, std::size_t
 }
 
 Activity activity_of(const page::Header& header) {
-  return {page::moves_of(header), page::open_of(header), header.asks, header.forming_ns > 0 ? 1U : 0U};
+  return {page::moves_of(header), page::open_of(header), header.asks,
+          (header.forming_ns > 0 ? 1U : 0U) + (header.key_since_ns != 0 ? 1U : 0U)};
 }
 
 WorkerRecord::Lost lost_of(const page::Header& header) {
@@ -146,6 +147,11 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
   record.world_size = header.world_size;
   record.unix_minus_steady_ns = header.unix_minus_steady_ns;
   record.forming_ns = std::max(std::int64_t{0}, header.forming_ns);
+  const auto earlier = read_at<page::Header>(first, offsetof(page::Page, header));
+  if (header.key_since_ns > 0 && header.key_since_ns == earlier.key_since_ns && header.key == earlier.key) {
+    record.key_since_ns = header.key_since_ns;
+    record.key = text_of(header.key);
+  }
   record.moved_ns = header.joined_ns;
   record.lost = lost_of(header);
   record.left_in_exception = header.left_in_exception == 1;

@@ -15,10 +15,10 @@ namespace dlaunch::agent {
 
 // A worker's progress, as counters.
 struct Activity {
-  std::uint64_t moves = 0;    // operations that began or ended
-  std::uint64_t open = 0;     // collectives that it is in, and threads that wait in another way
-  std::uint64_t asks = 0;     // polls of a message that has not arrived yet
-  std::uint64_t forming = 0;  // 1: it waits in init_process_group
+  std::uint64_t moves = 0;  // operations that began or ended
+  std::uint64_t open = 0;   // collectives that it is in, and threads that wait in another way
+  std::uint64_t asks = 0;   // polls of a message that has not arrived yet
+  std::uint64_t minor = 0;  // waits that only --hang-note considers: for a first group, or a key of a store
 
   bool operator==(const Activity&) const = default;
 };
@@ -67,8 +67,10 @@ struct WorkerRecord {
   Lost lost;
   bool left_in_exception = false;  // it left its groups during an exception
   std::int64_t unix_minus_steady_ns = 0;
-  std::int64_t forming_ns = 0;  // since when it waits in init_process_group; 0: it does not
-  std::int64_t moved_ns = 0;    // when an operation last began or ended, or the process became this rank
+  std::int64_t key_since_ns = 0;  // since when it waits for a key of a store; 0: it does not
+  std::string key{};              // that key, or its first bytes
+  std::int64_t forming_ns = 0;    // since when it waits in init_process_group; 0: it does not
+  std::int64_t moved_ns = 0;      // when an operation last began or ended, or the process became this rank
   Activity activity;
   std::vector<Group> groups;
   std::vector<Entry> entries;  // the oldest first

@@ -75,10 +75,10 @@ Activity WorkerPages::activity(std::uint32_t round, int slots) {
     sum.moves += one->activity.moves;
     sum.asks += one->activity.asks;
     // A worker that has ended no longer waits.
-    const bool waits = one->activity.open > 0 || one->activity.forming > 0;
+    const bool waits = one->activity.open > 0 || one->activity.minor > 0;
     if (!waits || condition_of(one->pid) == Condition::ended) continue;
     sum.open += one->activity.open;
-    sum.forming += one->activity.forming;
+    sum.minor += one->activity.minor;
   }
   return sum;
 }

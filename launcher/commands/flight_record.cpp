@@ -146,6 +146,7 @@ std::string_view torch_name(page::Operation operation) {
     case page::Operation::device_mesh:
     case page::Operation::flatten:
     case page::Operation::init_process_group:
+    case page::Operation::store_wait:
       return "";
   }
   return "";

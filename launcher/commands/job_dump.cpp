@@ -97,7 +97,7 @@ void add_rows(const JobDump& dump, const WorkerDump& worker, std::vector<std::ve
   for (const auto& group : agent::collect_group_progress({&*worker.seen, 1}, worker.seen->record.world_size,
                                                          dump.now.time_since_epoch().count())) {
     const agent::RankProgress& at = group.here.front();
-    const bool is_outside = group.identity == agent::GroupProgress::forming;
+    const bool is_outside = group.identity == agent::GroupProgress::outside;
     if (at.left || (is_outside && !at.waits_otherwise())) continue;
     const std::string in = at.waits()   ? describe_collective(at)
                            : is_outside ? name_of(at.operation) + ", " + to_words(at.waited)

@@ -199,6 +199,21 @@ FormingRecord::~FormingRecord() {
   if (page_ != nullptr) put(page_->header.forming_ns, std::int64_t{0});
 }
 
+KeyWaitRecord::KeyWaitRecord(std::string_view key) : page_(recorder().page()) {
+  if (page_ == nullptr) return;
+  std::int64_t none = 0;
+  std::atomic_ref<std::int64_t> since(page_->header.key_since_ns);
+  if (!since.compare_exchange_strong(none, -1)) {
+    page_ = nullptr;
+    return;
+  }
+  put_text(page_->header.key, key);
+  since.store(std::max(std::int64_t{1}, steady_ns()), std::memory_order_release);
+}
+KeyWaitRecord::~KeyWaitRecord() {
+  if (page_ != nullptr) put(page_->header.key_since_ns, std::int64_t{0});
+}
+
 void record_poll() {
   if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
 }
@@ -236,6 +251,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
       put(*count, std::uint64_t{0});
     put(header.lost, std::int32_t{0});
     put(header.forming_ns, std::int64_t{0});
+    put(header.key_since_ns, std::int64_t{0});
     put(header.left_in_exception, std::uint8_t{0});
     put(header.version, page::version);
     page_ = mapped;

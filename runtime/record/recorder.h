@@ -108,6 +108,19 @@ class FormingRecord {
   page::Page* const page_;
 };
 
+// As long as it lives, a thread waits for this key of a store. If several threads do, one of the keys is
+// shown. The agent's --hang-note considers such waits; --hang-timeout does not.
+class KeyWaitRecord {
+ public:
+  explicit KeyWaitRecord(std::string_view key);
+  ~KeyWaitRecord();
+  KeyWaitRecord(const KeyWaitRecord&) = delete;
+  KeyWaitRecord& operator=(const KeyWaitRecord&) = delete;
+
+ private:
+  page::Page* page_;  // nullptr: another thread's key is shown
+};
+
 // A program has polled a message that has not completed. Long polling counts as waiting.
 void record_poll();
 

@@ -8,6 +8,7 @@
 #include "runtime/backend/module_file.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/process_environment.h"
+#include "runtime/record/recorder.h"
 #include "runtime/rendezvous/served_store.h"
 #include "store/client/error_text.h"
 #include "store/client/file_store.h"
@@ -102,6 +103,11 @@ auto attempt(const Call& call) {
   }
 }
 
+// Of several keys that a caller waits for, the one that is shown.
+std::string_view first_of(std::span<const std::string> keys) {
+  return keys.empty() ? std::string_view() : std::string_view(keys.front());
+}
+
 class HasStore {
  public:
   virtual ~HasStore() = default;
@@ -119,6 +125,7 @@ class OwnStore : public Interface, public HasStore {
     attempt([&] { store_->set(key, value); });
   }
   std::string get(const std::string& key) override {
+    const KeyWaitRecord waiting(key);
     return attempt([&] { return store_->get(key); });
   }
   std::int64_t add(const std::string& key, std::int64_t amount) override {
@@ -129,6 +136,7 @@ class OwnStore : public Interface, public HasStore {
     return attempt([&] { return store_->compare_set(key, expected, desired); });
   }
   bool wait_for(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
+    const KeyWaitRecord waiting(first_of(keys));
     try {
       store_->wait(keys, timeout);
       return true;
@@ -138,6 +146,7 @@ class OwnStore : public Interface, public HasStore {
     }
   }
   void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
+    const KeyWaitRecord waiting(first_of(keys));
     attempt([&] { store_->wait(keys, timeout); });
   }
   bool check(std::span<const std::string> keys) override {
@@ -156,6 +165,7 @@ class OwnStore : public Interface, public HasStore {
     attempt([&] { store_->append(key, value); });
   }
   std::vector<std::string> multi_get(std::span<const std::string> keys) override {
+    const KeyWaitRecord waiting(first_of(keys));
     return attempt([&] { return store_->multi_get(keys); });
   }
   void multi_set(std::span<const std::string> keys, std::span<const std::string> values) override {
@@ -166,12 +176,14 @@ class OwnStore : public Interface, public HasStore {
     attempt([&] { store_->queue_push(key, value); });
   }
   std::optional<std::string> queue_pop(const std::string& key, bool block) override {
+    const KeyWaitRecord waiting(key);
     return attempt([&] { return store_->queue_pop(key, block); });
   }
   std::int64_t queue_len(const std::string& key) override {
     return attempt([&] { return store_->queue_len(key); });
   }
   void barrier(const std::string& key, std::int64_t world_size) override {
+    const KeyWaitRecord waiting(key);
     attempt([&] { store_->barrier(key, world_size); });
   }
   void set_timeout(std::chrono::milliseconds timeout) override { store_->set_timeout(timeout); }

@@ -54,8 +54,9 @@ enum class Operation : std::uint8_t {
   device_mesh,
   flatten,
   init_process_group,  // has no record: see Header::forming_ns
+  store_wait,          // nor has this: see Header::key_since_ns
 };
-inline constexpr Operation last_operation = Operation::init_process_group;
+inline constexpr Operation last_operation = Operation::store_wait;
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(last_operation) + 1> operation_names{
     "collective",
     "all_reduce",
@@ -81,7 +82,8 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(last_oper
     "init_device_mesh",
     "DeviceMesh",
     "DeviceMesh::flatten",
-    "init_process_group"};
+    "init_process_group",
+    "store.wait"};
 
 inline std::string name_of(Operation operation) {
   return std::string(operation_names[static_cast<std::size_t>(operation)]);
@@ -92,7 +94,9 @@ constexpr bool is_point_to_point(Operation operation) {
 }
 
 // The ranks rendezvous through the store, to make a group.
-constexpr bool is_meeting(Operation operation) { return operation >= Operation::new_group; }
+constexpr bool is_meeting(Operation operation) {
+  return operation >= Operation::new_group && operation != Operation::store_wait;
+}
 
 // Operations with a sequence number in their group.
 constexpr bool is_collective(Operation operation) { return operation < Operation::send; }
@@ -149,7 +153,11 @@ struct Header {
 
   std::int64_t forming_ns;  // since when the process waits in init_process_group; 0: it does not
 
-  std::array<std::uint8_t, 4096 - 128> reserved_too;
+  // A key of a store that a thread of this process waits for, or its first bytes.
+  std::int64_t key_since_ns;  // since when, written last; 0: none waits; -1: the key is being written
+  std::array<char, 48> key;
+
+  std::array<std::uint8_t, 4096 - 184> reserved_too;
 };
 
 // How often operations have begun or ended.

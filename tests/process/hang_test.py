@@ -108,6 +108,13 @@ class Note(Hang):
         job = self.start("--nproc-per-node=3", "--hang-note=1", STRAGGLER, "stopped")
         self.wait_for_line(job, "^dlaunch: nothing has moved for [^:]+: rank 2 .*; rank 2 is stopped$")
 
+    def test_a_key_that_no_rank_sets_is_named(self):
+        job = self.start("--nproc-per-node=3", "--hang-note=1", STRAGGLER, "key")
+        self.wait_for_line(job, r"^dlaunch: nothing has moved for [^:]+: rank 2 .*; rank 2 waits for the key 'never/set' of a store$")
+        job = self.start("--nproc-per-node=3", "--hang-note=1", "--hang-timeout=1", STRAGGLER, "keys")
+        self.wait_for_line(job, r"^dlaunch: nothing has moved for [^:]+: ranks 0, 1 and 2 wait for the key 'never/set' of a store, for [\d.]+ m?s$")
+        self.assertIsNone(job.poll(), "such a wait has a timeout of its own")
+
     def test_a_rank_that_never_comes_to_the_first_world(self):
         job = self.start("--nproc-per-node=3", "--hang-note=1", "--hang-timeout=1", STRAGGLER, "first")
         self.wait_for_line(job, r"^dlaunch: nothing has moved for [^:]+: ranks 0 and 1 have been in init_process_group for [\d.]+ m?s; "

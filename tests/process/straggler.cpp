@@ -4,6 +4,7 @@
 //   straggler absent     it never comes to the fourth sum, and waits for ever
 //   straggler stopped    a signal stops it there
 //   straggler waiting    it waits for a message that nobody sends
+//   straggler key        it waits for a key of the job's store that no rank sets
 //   straggler gone       it destroys the group and ends, with 0
 //   straggler none       nothing
 //
@@ -17,10 +18,12 @@
 //   straggler barrier    the last one does not come to a monitored barrier
 //   straggler group      the last one does not come to make a group
 //   straggler world      nor, after all have destroyed the default group, to make another
+//   straggler keys       all wait for such a key
 //   straggler first      nor, at the beginning, to make the default group
 //
 // After a restart all do what they should.
 #include <dlaunch/distributed.h>
+#include <dlaunch/store.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -38,6 +41,13 @@ namespace {
 constexpr int sums = 5;
 constexpr int last_good = 3;
 
+void wait_for_a_key() {
+  const char* const host = std::getenv("MASTER_ADDR");
+  const char* const port = std::getenv("MASTER_PORT");
+  if (host == nullptr || port == nullptr) throw dlaunch::DistError("no store");
+  dlaunch::make_tcp_store(host, static_cast<std::uint16_t>(std::atoi(port)))->get("never/set");
+}
+
 void go_astray(const std::string& how) {
   if (how == "absent") {
     for (;;) pause();
@@ -46,6 +56,8 @@ void go_astray(const std::string& how) {
   } else if (how == "waiting") {
     std::vector<std::int64_t> number{0};
     dlaunch::recv(dlaunch::Tensor::of(number), 0);
+  } else if (how == "key") {
+    wait_for_a_key();
   } else if (how == "gone") {
     dlaunch::destroy_process_group();
     std::exit(0);
@@ -85,7 +97,9 @@ void wait_without_wait(const dlaunch::Work& work, const std::string& how) {
 void get_stuck(const std::string& how) {
   std::vector<std::int64_t> number{0};
   const int neighbour = (dlaunch::get_rank() + 1) % dlaunch::get_world_size();
-  if (how == "messages") {
+  if (how == "keys") {
+    wait_for_a_key();
+  } else if (how == "messages") {
     dlaunch::recv(dlaunch::Tensor::of(number), neighbour);
   } else if (how == "future" || how == "callback" || how == "poll" || how == "tries") {
     wait_without_wait(dlaunch::irecv(dlaunch::Tensor::of(number), neighbour), how);

@@ -87,7 +87,7 @@ TEST_F(HangDetectorTest, AStallIsThatOfTheNodeThatMovedLast) {
 TEST_F(HangDetectorTest, TheWayToTheFirstGroupIsNoHangButAStall) {
   RankProgress waiting;
   waiting.operation = page::Operation::init_process_group;
-  GroupProgress forming{GroupProgress::forming, "", 4, {}, {waiting}};
+  GroupProgress forming{GroupProgress::outside, "", 4, {}, {waiting}};
   told(0, seconds(20), false, {forming});
   told(1, seconds(15), false);
   EXPECT_FALSE(detector_.hangs(membership_));

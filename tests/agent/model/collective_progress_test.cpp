@@ -121,7 +121,7 @@ TEST(CollectiveProgress, RanksWithoutAGroupFollowWithThoseThatWaitForOne) {
   workers[3].state = "is running";
   const auto forming = [&] {
     auto groups = collect_group_progress(workers, 4, 9'000);
-    return groups.back().identity == GroupProgress::forming ? groups.back() : GroupProgress{};
+    return groups.back().identity == GroupProgress::outside ? groups.back() : GroupProgress{};
   };
   ASSERT_EQ(forming().here.size(), 4U);
   EXPECT_EQ(forming().size, 4U);
@@ -142,6 +142,25 @@ TEST(CollectiveProgress, RanksWithoutAGroupFollowWithThoseThatWaitForOne) {
     worker.record.groups = {group};
   }
   EXPECT_EQ(forming(), GroupProgress{}) << "all are in a group";
+}
+
+TEST(CollectiveProgress, ARankThatWaitsForAKeyIsOutsideToo) {
+  MadePage page(1, 2);
+  page.add_group(1, "default");
+  page.raw().header.key_since_ns = 4'000;
+  page.raw().header.key = {'k'};
+  WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs, "sleeps"};
+  const auto groups = collect_group_progress({&seen, 1}, 2, 9'000);
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0].here.at(0).state, "waits for the key 'k' of a store");
+  EXPECT_EQ(groups[1].identity, GroupProgress::outside);
+  const RankProgress& here = groups[1].here.at(0);
+  EXPECT_EQ(here.operation, Operation::store_wait);
+  EXPECT_EQ(here.waited, Duration(5'000));
+  EXPECT_EQ(here.state, groups[0].here.at(0).state);
+  EXPECT_FALSE(here.needs_all);
+  seen.condition = Condition::stopped;
+  EXPECT_EQ(collect_group_progress({&seen, 1}, 2, 9'000)[0].here.at(0).state, "sleeps");
 }
 
 TEST(CollectiveProgress, TheWaitInAFailedCollectiveEndsWithIt) {

@@ -257,7 +257,7 @@ TEST(Diagnosis, RanksThatDoNotComeToTheFirstGroupAreNamedWithTheirState) {
     progress.needs_all = true;
     return progress;
   };
-  GroupProgress here{GroupProgress::forming, "", 4, {}, {forming(0), forming(1), done(2, 0), done(3, 0)}};
+  GroupProgress here{GroupProgress::outside, "", 4, {}, {forming(0), forming(1), done(2, 0), done(3, 0)}};
   Diagnosis found = diagnose({here});
   EXPECT_EQ(found.sentences,
             Sentences{"ranks 0 and 1 have been in init_process_group for 5 s; ranks 2 and 3 have not come"});
@@ -270,6 +270,24 @@ TEST(Diagnosis, RanksThatDoNotComeToTheFirstGroupAreNamedWithTheirState) {
                       "rank 2 is stopped; rank 3 returned 0"});
   here.here = {done(2, 0), done(3, 0)};
   EXPECT_TRUE(diagnose({here}).sentences.empty()) << "no rank waits";
+}
+
+TEST(Diagnosis, KeysThatRanksWaitForAreNamed) {
+  const auto waits = [](int rank, const std::string& key) {
+    RankProgress progress = otherwise(rank, Operation::store_wait, seconds(4 + rank));
+    progress.state = "waits for the key '" + key + "' of a store";
+    return progress;
+  };
+  GroupProgress here{GroupProgress::outside, "", 4, {}, {waits(0, "a"), waits(1, "b\x1b[2J"), waits(2, "a")}};
+  const Diagnosis found = diagnose({here});
+  EXPECT_EQ(found.sentences,
+            Sentences{"ranks 0 and 2 wait for the key 'a' of a store; rank 1 waits for the key "
+                      "'b' of a store, for 6 s"});
+  EXPECT_TRUE(found.missing.empty());
+  here.here.clear();
+  for (int rank = 0; rank < 100; ++rank)
+    here.here.push_back(waits(rank, std::string(100, 'x') + std::to_string(rank)));
+  EXPECT_LT(diagnose({here}).sentences.at(0).size(), 600U);
 }
 
 TEST(Diagnosis, TheSenderOfAMissingMessageIsTheCause) {

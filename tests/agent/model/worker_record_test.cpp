@@ -70,6 +70,22 @@ TEST(WorkerRecord, TheWaitForAGroupIsRead) {
   EXPECT_EQ(parse(page)->forming_ns, 0);
 }
 
+TEST(WorkerRecord, AKeyIsReadIfItIsTheSameInBothCopies) {
+  MadePage page(0, 2);
+  page.raw().header.key_since_ns = 500;
+  page.raw().header.key = {'a', 'b'};
+  EXPECT_EQ(parse(page)->key_since_ns, 500);
+  EXPECT_EQ(parse(page)->key, "ab");
+  EXPECT_EQ(parse(page)->activity, (Activity{0, 0, 0, 1}));
+  MadePage other(0, 2);
+  other.raw().header.key_since_ns = 500;
+  other.raw().header.key = {'a', 'c'};
+  EXPECT_EQ(parse_worker_page(page.bytes(), other.bytes())->key_since_ns, 0);
+  page.raw().header.key_since_ns = -1;
+  EXPECT_EQ(parse(page)->key_since_ns, 0) << "it is being written";
+  EXPECT_EQ(parse(page)->key, "");
+}
+
 TEST(WorkerRecord, EntriesBeingWrittenAreLeftOut) {
   MadePage page(0, 2);
   page.add_group(1, "default");

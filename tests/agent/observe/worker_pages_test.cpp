@@ -79,7 +79,7 @@ TEST_F(WorkerPagesTest, ProgressNamesTheRanksThatHaveNoPageYet) {
   const std::vector<WorkerHere> workers{{0, 0, getpid()}, {1, 1, getpid()}, {2, 2, ended_process()}};
   const auto progress = pages_.group_progress(3, workers, 3, now);
   ASSERT_EQ(progress.size(), 1U);
-  EXPECT_EQ(progress[0].identity, GroupProgress::forming);
+  EXPECT_EQ(progress[0].identity, GroupProgress::outside);
   ASSERT_EQ(progress[0].here.size(), 3U);
   EXPECT_TRUE(progress[0].here[0].waits_otherwise());
   EXPECT_FALSE(progress[0].here[1].waits_otherwise());

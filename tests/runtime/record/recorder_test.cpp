@@ -11,12 +11,14 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "agent/observe/worker_pages.h"
+#include "dlaunch/store.h"
 #include "runtime/group/world.h"
 #include "store/client/hash_store.h"
 #include "tests/runtime/api/variable.h"
@@ -206,10 +208,48 @@ TEST_F(OwnPageTest, TheWayToAGroupIsNoOperation) {
     const FormingRecord forming;
     EXPECT_GT(read().forming_ns, 0);
     EXPECT_EQ(read().activity.open, 0U);
-    EXPECT_EQ(read().activity.forming, 1U);
+    EXPECT_EQ(read().activity.minor, 1U);
   }
   EXPECT_EQ(read().forming_ns, 0);
-  EXPECT_EQ(read().activity.forming, 0U);
+  EXPECT_EQ(read().activity.minor, 0U);
+}
+
+TEST_F(OwnPageTest, AKeyOfAStoreThatAThreadWaitsForIsShown) {
+  {
+    const KeyWaitRecord waiting("a key");
+    const KeyWaitRecord also_waiting("another key");
+    EXPECT_GT(read().key_since_ns, 0);
+    EXPECT_EQ(read().key, "a key");
+    EXPECT_EQ(read().activity.minor, 1U);
+  }
+  EXPECT_EQ(read().key_since_ns, 0);
+  EXPECT_EQ(read().key, "");
+  { const KeyWaitRecord waiting(std::string(1000, 'k')); }
+  const KeyWaitRecord waiting(std::string(1000, 'k'));
+  EXPECT_EQ(read().key, std::string(48, 'k'));
+}
+
+TEST_F(OwnPageTest, WaitsOfAProgramsOwnStoreAreShown) {
+  const std::string file = folder_.path() + "/store";
+  const auto until_shown = [&](const char* key, const std::function<void(KeyValueStore&)>& wait,
+                               const std::function<void(KeyValueStore&)>& end) {
+    std::thread waiter([&] { wait(*make_file_store(file)); });
+    while (read().key != key) std::this_thread::yield();
+    end(*make_file_store(file));
+    waiter.join();
+    EXPECT_EQ(read().key, "");
+  };
+  until_shown(
+      "a", [](KeyValueStore& s) { s.get("a"); }, [](KeyValueStore& s) { s.set("a", "1"); });
+  const std::vector<std::string> keys{"b", "c"};
+  const auto set_both = [](KeyValueStore& s) {
+    s.set("b", "1");
+    s.set("c", "1");
+  };
+  until_shown(
+      "b", [&](KeyValueStore& s) { s.wait(keys); }, set_both);
+  until_shown(
+      "d", [](KeyValueStore& s) { s.barrier("d", 2); }, [](KeyValueStore& s) { s.barrier("d", 2); });
 }
 
 TEST_F(RecorderTest, WithoutAPageNothingHappens) {

@@ -17,14 +17,15 @@ TEST(WorkerPage, EachOperationHasANameOfItsOwn) {
   EXPECT_EQ(name_of(Operation::barrier), "barrier");
   EXPECT_EQ(name_of(Operation::send), "send");
   EXPECT_EQ(name_of(Operation::flatten), "DeviceMesh::flatten");
-  EXPECT_EQ(name_of(last_operation), "init_process_group");
+  EXPECT_EQ(name_of(last_operation), "store.wait");
 }
 
 TEST(WorkerPage, AnOperationIsOfOneKind) {
   for (int i = 0; i <= static_cast<int>(last_operation); ++i) {
     const auto operation = static_cast<Operation>(i);
     const int kinds = (is_collective(operation) ? 1 : 0) + (is_point_to_point(operation) ? 1 : 0) +
-                      (is_meeting(operation) ? 1 : 0) + (operation == Operation::monitored_barrier ? 1 : 0);
+                      (is_meeting(operation) ? 1 : 0) + (operation == Operation::monitored_barrier ? 1 : 0) +
+                      (operation == Operation::store_wait ? 1 : 0);
     EXPECT_EQ(kinds, 1) << name_of(operation);
   }
   EXPECT_TRUE(is_collective(Operation::all_reduce_coalesced));
