@@ -89,6 +89,7 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
 dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
   SOURCES
     runtime/base/quick_clock_test.cpp
+    runtime/hierarchical_collectives/hierarchical_call_test.cpp
     runtime/point_to_point/memory_messenger_test.cpp
     runtime/point_to_point/memory_protocol_ends_test.cpp
     runtime/point_to_point/memory_protocol_test.cpp
@@ -96,6 +97,7 @@ dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/shared_collectives/shared_call_test.cpp
     runtime/shared_memory/direct_read_test.cpp
     runtime/shared_memory/group_memory_test.cpp
+    runtime/shared_memory/host_map_test.cpp
     runtime/shared_memory/memory_limit_test.cpp
     runtime/shared_memory/message_rings_test.cpp
     runtime/shared_memory/processors_test.cpp

@@ -21,6 +21,7 @@ void Transport::abort_for(int peer, const std::string& reason) noexcept {
 void Transport::enter(std::uint64_t /*number*/) noexcept {}
 Transport::ProgressReport Transport::query_progress(std::uint64_t /*number*/) { return {}; }
 internal::GroupMemory* Transport::shared_memory() { return nullptr; }
+const internal::HostMap* Transport::hosts() { return nullptr; }
 internal::MessageRings* Transport::message_rings() { return nullptr; }
 void Transport::on_unexpected_message(std::uint64_t /*slot*/, std::function<void()> come) {
   if (come) come();

@@ -21,6 +21,7 @@
 #include "runtime/collectives/gather.h"
 #include "runtime/collectives/reduce_scatter.h"
 #include "runtime/collectives/reduce_to_root.h"
+#include "runtime/hierarchical_collectives/hierarchical_call.h"
 #include "runtime/point_to_point/memory_messenger.h"
 #include "runtime/point_to_point/messenger.h"
 #include "runtime/reduce/integer_avg.h"
@@ -78,13 +79,19 @@ class CollectiveBackend::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // `body` does the work, with the call's Exchange or, among ranks that share memory, with its SharedCall.
+  // `body` does the work, with the call's Exchange or, among ranks that share memory, with its SharedCall, or
+  // its HierarchicalCall if only some of them do.
   template <class Body>
   Work start(const CollectiveFingerprint& fingerprint, const Operation& operation, Body body) {
     transport_->enter(operation.sequence);
     auto attempt = [this, fingerprint, operation, body = std::move(body)] {
       return error_of(fingerprint, operation, [&] {
-        if (GroupMemory* const memory = shared_memory()) {
+        GroupMemory* const memory = shared_memory();
+        if (const HostMap* const hosts = transport_->hosts()) {
+          const HierarchicalGroup group{*hosts, *transport_, memory, workspace_, orders_};
+          HierarchicalCall call(group, fingerprint, operation.sequence, operation.deadline);
+          body(call);
+        } else if (memory != nullptr) {
           SharedCall call(*memory, workspace_, orders_, fingerprint, operation.deadline);
           body(call);
         } else {
@@ -151,11 +158,15 @@ class CollectiveBackend::Impl {
   }
 
   [[nodiscard]] Transport& transport() { return *transport_; }
-  // Null: the ranks exchange messages.
+  // Null: this rank exchanges messages with all others.
   [[nodiscard]] GroupMemory* shared_memory() {
     GroupMemory* const memory = transport_->shared_memory();
     if (memory != nullptr) memory->set_on_mismatch(throw_other_call);
     return memory;
+  }
+  // No two ranks share memory.
+  [[nodiscard]] bool only_messages() {
+    return transport_->shared_memory() == nullptr && transport_->hosts() == nullptr;
   }
   [[nodiscard]] Messenger& messenger() { return messenger_; }
   // Null: messages between two ranks go through the messenger.
@@ -265,8 +276,7 @@ Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduct
                                           .dtype = tensor.dtype(),
                                           .op = reduction.op,
                                           .count = tensor.numel()};
-  if (operation.async && impl_->transport().shared_memory() == nullptr &&
-      !is_integer_avg(tensor.dtype(), reduction) &&
+  if (operation.async && impl_->only_messages() && !is_integer_avg(tensor.dtype(), reduction) &&
       ShortAllReduce::suits(impl_->transport().size(), tensor.nbytes())) {
     return impl_->start_short_all_reduce(fingerprint, operation, tensor, reduction);
   }

@@ -24,6 +24,10 @@ constexpr auto poll_interval = std::chrono::milliseconds(100);
 // and not time, which passes while this process is stopped.)
 constexpr int overtaking_limit = 50;
 
+int index_of(int rank, std::span<const int> members) {
+  return members.empty() ? rank : static_cast<int>(std::ranges::find(members, rank) - members.begin());
+}
+
 MessageHeader header_in(const std::byte* message) {
   MessageHeader header;
   std::memcpy(&header, message, sizeof header);
@@ -33,15 +37,16 @@ MessageHeader header_in(const std::byte* message) {
 }  // namespace
 
 Exchange::Exchange(Transport& transport, Workspace& workspace, const CollectiveFingerprint& fingerprint,
-                   std::uint64_t sequence, Deadline deadline)
+                   std::uint64_t sequence, Deadline deadline, std::span<const int> members)
     : transport_(transport),
       eager_channel_(transport.eager_channel()),
       workspace_(workspace),
       fingerprint_(fingerprint),
       sequence_(sequence),
       deadline_(deadline),
-      rank_(transport.rank()),
-      size_(transport.size()),
+      members_(members),
+      rank_(index_of(transport.rank(), members)),
+      size_(members.empty() ? transport.size() : static_cast<int>(members.size())),
       peer_states_(static_cast<std::size_t>(transport.size())) {}
 
 // --- Waiting ---------------------------------------------------------------------------------------------
@@ -69,9 +74,14 @@ void Exchange::poll_peers(int awaited) {
         send_header(awaited, MessageHeader::Place::none, 0))
       state |= notified;
   }
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) check_fingerprint_of(peer);
+  // Also ranks that are no members of this call: in their call they may be.
+  for (int peer = 0; peer < transport_.size(); ++peer) {
+    if (peer != transport_.rank()) check_fingerprint_of(peer);
   }
+}
+
+int Exchange::rank_of(int member) const {
+  return members_.empty() ? member : members_[static_cast<std::size_t>(member)];
 }
 
 void Exchange::announce() {
@@ -165,7 +175,8 @@ void Exchange::send_eager(int peer, std::span<const std::byte> message, MessageH
   half_sent_to_ = no_peer;
 }
 
-Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
+Exchange::Send Exchange::send(int member, std::span<const std::byte> bytes) {
+  const int peer = rank_of(member);
   std::uint8_t& state = peer_states_[static_cast<std::size_t>(peer)];
   const bool is_first = (state & sent_to) == 0;
   state |= sent_to;
@@ -194,7 +205,8 @@ void Exchange::Send::wait() {
 
 // --- Receiving -------------------------------------------------------------------------------------------
 
-Exchange::Receive Exchange::receive(int peer, std::span<std::byte> memory) {
+Exchange::Receive Exchange::receive(int member, std::span<std::byte> memory) {
+  const int peer = rank_of(member);
   std::uint8_t& state = peer_states_[static_cast<std::size_t>(peer)];
   Receive message;
   message.exchange_ = this;

@@ -54,9 +54,11 @@ class Exchange {
   // length: nearly half of a channel's places may hold messages whose release is not reported yet.
   static constexpr std::size_t max_unreceived_sends = EagerChannel::max_unreceived / 2 / 2;
 
-  // REQUIRES: all references outlive the exchange and its messages.
+  // `members`: the ranks of the group that exchange messages, this one among them; empty: all. rank(), size()
+  // and the peers of send() and receive() count these; errors name ranks of the group.
+  // REQUIRES: all that is passed outlives the exchange and its messages.
   Exchange(Transport& transport, Workspace& workspace, const CollectiveFingerprint& fingerprint,
-           std::uint64_t sequence, Deadline deadline);
+           std::uint64_t sequence, Deadline deadline, std::span<const int> members = {});
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -102,8 +104,8 @@ class Exchange {
   // once; send() too, unless the peer is several short messages behind. `bytes` must not change until the
   // Send's wait() has returned, and `memory`, whose length is the message's, must not be touched until the
   // Receive's has.
-  Send send(int peer, std::span<const std::byte> bytes);
-  Receive receive(int peer, std::span<std::byte> memory);
+  Send send(int member, std::span<const std::byte> bytes);
+  Receive receive(int member, std::span<std::byte> memory);
 
  private:
   // A long message that a call begins with.
@@ -118,6 +120,7 @@ class Exchange {
   bool await(int peer, const Wait& wait);
   void poll_peers(int awaited);
   void announce();
+  [[nodiscard]] int rank_of(int member) const;
   bool send_header(int peer, MessageHeader::Place place, std::size_t length);
   void check_fingerprint_of(int peer);
   void check_next_of(int peer, std::size_t expected_length, int& overtaken);
@@ -137,9 +140,10 @@ class Exchange {
   const CollectiveFingerprint fingerprint_;
   const std::uint64_t sequence_;
   const Deadline deadline_;
-  const int rank_;
+  const std::span<const int> members_;  // ranks of the group; empty: all
+  const int rank_;                      // among the members
   const int size_;
-  std::vector<std::uint8_t> peer_states_;  // by rank: bits of PeerState
+  std::vector<std::uint8_t> peer_states_;  // by rank of the group: bits of PeerState
   std::vector<PendingAnnouncement> pending_announcements_;
   int half_sent_to_ = no_peer;  // the next in its channel is a second part
   Deadline next_poll_;          // the next time to poll the peers; Deadline(): not fixed yet

@@ -20,6 +20,8 @@ class Workspace {
   // Areas from here on are for operations that begin while others run, one each.
   static constexpr std::size_t first_early = 2;
   static constexpr std::size_t early_areas = 3;
+  // For operations over several hosts, which are built upon all the others.
+  static constexpr std::size_t of_hosts = first_early + early_areas;
 
   // At least `size` bytes, aligned for every dtype; valid until the next call with this area. An operation
   // that is built upon another one leaves the earlier areas to that one.
@@ -49,7 +51,7 @@ class Workspace {
     Memory memory;
     std::size_t size = 0;
   };
-  std::array<Scratch, first_early + early_areas> scratch_;
+  std::array<Scratch, of_hosts + 1> scratch_;
   std::vector<const std::byte*> pointers_;
 };
 

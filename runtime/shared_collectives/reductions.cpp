@@ -114,7 +114,7 @@ void SharedCall::reduce_short(Bytes values, DType dtype, const Reduction& reduct
                               const ReductionOrder& order, int root) {
   begin();
   std::byte* const own = memory_.compose(values.size());
-  stage(own, values, dtype, reduction, size());
+  stage(own, values, dtype, reduction, averaged_);
   memory_.publish();
   if (root != all_ranks && self() != static_cast<std::size_t>(root)) return;
   const auto sources = std::span(workspace_.pointers(size()));
@@ -150,7 +150,7 @@ void SharedCall::reduce_long(Bytes values, DType dtype, const Reduction& reducti
   const auto fill = [&](std::uint64_t round) {
     std::byte* const half = memory_.own_staging(round, stride * ranks);
     for_each_peer([&](std::size_t peer) {
-      stage(half + peer * stride, part_of(round, peer), dtype, reduction, ranks);
+      stage(half + peer * stride, part_of(round, peer), dtype, reduction, averaged_);
     });
     memory_.set_filled(round);
   };
@@ -158,7 +158,7 @@ void SharedCall::reduce_long(Bytes values, DType dtype, const Reduction& reducti
   const auto combine_part = [&](std::uint64_t round) {
     const Bytes part = part_of(round, self());
     std::byte* const result = memory_.staging(self(), round) + self() * stride;
-    const std::byte* const own = prepared(part, result, dtype, reduction, ranks);
+    const std::byte* const own = prepared(part, result, dtype, reduction, averaged_);
     const std::size_t first = static_cast<std::size_t>(part.data() - values.data()) / element;
     const std::size_t end = first + part.size() / element;
     auto region = std::ranges::upper_bound(regions, first, {}, &Region::end);
@@ -226,7 +226,7 @@ void SharedCall::reduce_scatter_short(Bytes output, std::span<const ConstBytes> 
   std::size_t at = 0;
   for (std::size_t rank = 0; rank < size(); ++rank) {
     if (rank == self()) own_at = at;
-    stage(place + at, inputs[rank], dtype, reduction, size());
+    stage(place + at, inputs[rank], dtype, reduction, averaged_);
     at += shared::round_up(inputs[rank].size(), 64);
   }
   memory_.publish();
@@ -258,7 +258,7 @@ void SharedCall::reduce_scatter_long(Bytes output, std::span<const ConstBytes> i
         // In the place of its own part: its values, if they are scaled.
         std::byte* const half = memory_.own_staging(round, stride * size());
         for_each_peer([&](std::size_t peer) {
-          stage(half + peer * stride, part(inputs[peer], round, stride), dtype, reduction, size());
+          stage(half + peer * stride, part(inputs[peer], round, stride), dtype, reduction, averaged_);
         });
       },
       [&](std::uint64_t round, std::size_t peer) {
@@ -266,7 +266,7 @@ void SharedCall::reduce_scatter_long(Bytes output, std::span<const ConstBytes> i
         if (++arrived % (size() - 1) != 0) return;
         const Bytes target = part(output, round, stride);
         std::byte* const scaled = memory_.own_staging(round, stride * size()) + self() * stride;
-        sources[self()] = prepared(part(inputs[self()], round, stride), scaled, dtype, reduction, size());
+        sources[self()] = prepared(part(inputs[self()], round, stride), scaled, dtype, reduction, averaged_);
         order.run(combine, element, sources, target.data(), target.size() / element);
       });
 }

@@ -37,13 +37,14 @@ void throw_other_call(int peer, const shared::Fingerprint& theirs, const shared:
 }
 
 SharedCall::SharedCall(GroupMemory& memory, Workspace& workspace, ReductionOrders& orders,
-                       const CollectiveFingerprint& fingerprint, Deadline deadline)
+                       const CollectiveFingerprint& fingerprint, Deadline deadline, std::size_t averaged)
     : memory_(memory),
       workspace_(workspace),
       orders_(orders),
       fingerprint_(fingerprint),
       words_(words_of(fingerprint)),
-      deadline_(deadline) {}
+      deadline_(deadline),
+      averaged_(averaged == 0 ? memory.size() : averaged) {}
 
 // Before long data: no rank still reads the staging of an earlier call.
 void SharedCall::meet() {

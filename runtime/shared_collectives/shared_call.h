@@ -30,9 +30,10 @@ class SharedCall {
   using Bytes = std::span<std::byte>;
   using ConstBytes = std::span<const std::byte>;
 
+  // `averaged`: of how many ranks an average is; 0: of those that share the memory.
   // REQUIRES: all references outlive the call; more than one rank; calls of one memory come one at a time.
   SharedCall(GroupMemory& memory, Workspace& workspace, ReductionOrders& orders,
-             const CollectiveFingerprint& fingerprint, Deadline deadline);
+             const CollectiveFingerprint& fingerprint, Deadline deadline, std::size_t averaged = 0);
   ~SharedCall();
   SharedCall(const SharedCall&) = delete;
   SharedCall& operator=(const SharedCall&) = delete;
@@ -112,6 +113,7 @@ class SharedCall {
   const CollectiveFingerprint& fingerprint_;
   const shared::Fingerprint words_;
   const Deadline deadline_;
+  const std::size_t averaged_;            // ranks
   bool lends_ = false;                    // others may read this rank's memory
   std::vector<std::uint64_t> addresses_;  // by rank: of what it lends to this rank
 };

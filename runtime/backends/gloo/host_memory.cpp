@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "runtime/backends/gloo/tcp_transport.h"
 #include "runtime/shared_memory/memory_limit.h"
@@ -74,25 +74,33 @@ int TcpTransport::map_memory(std::span<const Contact> lower_ranks, const Backend
   return fd >= 0 ? map(fd, rank_) : -1;
 }
 
+// Ranks without memory are alone.
+HostMap TcpTransport::host_map_of(std::span<const MemoryOffer> offers) {
+  std::vector<std::pair<std::int64_t, std::uint64_t>> memories;
+  for (const MemoryOffer& offer : offers) {
+    const auto rank = static_cast<std::int64_t>(memories.size());
+    memories.emplace_back(offer.maker < 0 ? -1 - rank : offer.maker, offer.identity);
+  }
+  return HostMap::of(std::span<const std::pair<std::int64_t, std::uint64_t>>(memories));
+}
+
 void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
-  const auto is_the_same = [this](const MemoryOffer& offer) {
-    return offer.maker == memory_offer_.maker && offer.identity == memory_offer_.identity;
-  };
+  HostMap hosts = host_map_of(offers);
+  const std::vector<int>& members = hosts.ranks_of(hosts.host_of(rank_));
+  const bool all_share = hosts.hosts() == 1;
   std::unique_ptr<GroupMemory> memory;
   std::unique_ptr<MessageRings> rings;
-  if (segment_ && memory_offer_.maker >= 0 && std::ranges::all_of(offers, is_the_same)) {
-    std::vector<int> all(static_cast<std::size_t>(size_));
-    std::iota(all.begin(), all.end(), 0);
-    rings = std::make_unique<MessageRings>(segment_, static_cast<std::size_t>(rank_));
-    memory = std::make_unique<GroupMemory>(std::exchange(segment_, nullptr), std::move(all),
-                                           static_cast<std::size_t>(rank_),
+  if (segment_ && members.size() > 1) {
+    if (all_share) rings = std::make_unique<MessageRings>(segment_, static_cast<std::size_t>(rank_));
+    memory = std::make_unique<GroupMemory>(std::exchange(segment_, nullptr), members, hosts.place_of(rank_),
                                            [this](int rank) { check_peer(rank); });
     if (is_off("DLAUNCH_SHM_DIRECT")) {
       memory->forbid_direct_reads();
-      rings->forbid_direct_reads();
+      if (rings) rings->forbid_direct_reads();
     }
   }
   const EndpointLock lock(endpoint_->mutex());
+  if (!all_share && hosts.hosts() < hosts.ranks()) hosts_ = std::move(hosts);
   shared_memory_ = std::move(memory);
   message_rings_ = std::move(rings);
   segment_.reset();

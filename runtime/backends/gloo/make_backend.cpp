@@ -66,9 +66,17 @@ std::unique_ptr<Backend> make_backend(const BackendContext& context, SharedMemor
       backend->shutdown();  // in order: the others still receive the offers, and find the same reason
       throw DistBackendError(why, {.peer = odd});
     }
+    first.share_memory(offers);
     static std::atomic_flag is_logged;
-    if (context.log && !is_logged.test_and_set())
-      context.log("the ranks of group " + context.group + " exchange data over TCP, since " + why);
+    if (context.log && !is_logged.test_and_set()) {
+      const HostMap* const hosts = first.hosts();
+      context.log("the ranks of group " + context.group +
+                  (hosts == nullptr ? " exchange data over TCP"
+                                    : " share memory on " + std::to_string(hosts->hosts()) +
+                                          " hosts and exchange data over TCP between them") +
+                  ", since " + why);
+    }
+    return backend;
   }
   first.share_memory(offers);
   return backend;

@@ -50,6 +50,7 @@ class MultiRailTransport final : public Transport {
     rail_of(slot).transport->on_unexpected_message(slot, std::move(come));
   }
   GroupMemory* shared_memory() override { return rails_.front().transport->shared_memory(); }
+  const HostMap* hosts() override { return rails_.front().transport->hosts(); }
   MessageRings* message_rings() override { return rails_.front().transport->message_rings(); }
   void check() override;
   std::vector<int> departed() override;

@@ -33,6 +33,7 @@
 #include "runtime/backends/gloo/goodbye_message.h"
 #include "runtime/backends/gloo/slot_matcher.h"
 #include "runtime/shared_memory/group_memory.h"
+#include "runtime/shared_memory/host_map.h"
 #include "runtime/shared_memory/message_rings.h"
 
 namespace dlaunch::internal {
@@ -63,6 +64,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   ProgressReport query_progress(std::uint64_t number) override;
   void on_unexpected_message(std::uint64_t slot, std::function<void()> come) override;
   GroupMemory* shared_memory() override { return shared_memory_.get(); }
+  const HostMap* hosts() override { return hosts_ ? &*hosts_ : nullptr; }
   MessageRings* message_rings() override { return message_rings_.get(); }
 
   // What a rank found when it looked for the group's memory on its host.
@@ -72,8 +74,8 @@ class TcpTransport final : public Transport, private GroupEndpoint {
     char why[112] = {};          // if it shares none: a clause
   };
   // Looks for it, or makes it (memory_handover.h). Then all ranks exchange their offers, and call
-  // share_memory() with those of all by rank: from the next operation on they use the memory, if all have the
-  // same. Throws what context.check throws.
+  // share_memory() with those of all by rank: from the next operation on those with the same use it. Throws
+  // what context.check throws.
   MemoryOffer find_memory(const BackendContext& context);
   void share_memory(std::span<const MemoryOffer> offers);
 
@@ -117,6 +119,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
 
   void connect(const BackendContext& context);
   static std::string why_no_memory_is_wanted(std::size_t ranks);
+  static HostMap host_map_of(std::span<const MemoryOffer> offers);
   int map_memory(std::span<const Contact> lower_ranks, const BackendContext& context);
   int memory_file() override;
   void check_peer(int rank);
@@ -168,6 +171,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   std::shared_ptr<Segment> segment_;
   std::unique_ptr<GroupMemory> shared_memory_;
   std::unique_ptr<MessageRings> message_rings_;
+  std::optional<HostMap> hosts_;  // if some ranks share memory, but not all
 
   std::unique_ptr<TcpEagerChannel> eager_channel_;
 };

@@ -137,7 +137,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 13;
+inline constexpr std::uint32_t backend_abi_version = 14;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {

@@ -16,6 +16,7 @@ namespace dlaunch {
 
 namespace internal {
 class GroupMemory;
+class HostMap;
 class MessageRings;
 }  // namespace internal
 
@@ -156,10 +157,12 @@ class DLAUNCH_EXPORT Transport {
   // Unless overridden it is called at once.
   virtual void on_unexpected_message(std::uint64_t slot, std::function<void()> come);
 
-  // The memory that all ranks of the group share, if they do: collectives then use it, and send no messages.
-  // The same on all ranks for each operation. Unless overridden null.
+  // The memory that this rank shares with others of the group: with all, or with those of its host (hosts()).
+  // Collectives use it. The same ranks share for each operation. Unless overridden null.
   virtual internal::GroupMemory* shared_memory();
-  // The same for messages between two ranks: not null if shared_memory() is not.
+  // Which ranks share memory with which others, if some do, but not all. Unless overridden null.
+  virtual const internal::HostMap* hosts();
+  // For messages between two ranks: not null if all ranks share memory. Unless overridden null.
   virtual internal::MessageRings* message_rings();
 };
 

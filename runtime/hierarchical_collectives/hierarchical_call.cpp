@@ -1,0 +1,50 @@
+#include "runtime/hierarchical_collectives/hierarchical_call.h"
+
+#include "runtime/collectives/barrier.h"
+
+namespace dlaunch::internal {
+
+HierarchicalCall::HierarchicalCall(const HierarchicalGroup& group, const CollectiveFingerprint& fingerprint,
+                                   std::uint64_t sequence, Deadline deadline)
+    : hosts_(group.hosts),
+      transport_(group.transport),
+      workspace_(group.workspace),
+      fingerprint_(fingerprint),
+      sequence_(sequence),
+      deadline_(deadline),
+      rank_(group.transport.rank()),
+      own_host_(group.hosts.host_of(rank_)) {
+  if (group.memory != nullptr)
+    local_.emplace(*group.memory, workspace_, group.orders, fingerprint, deadline, hosts_.ranks());
+  choose_delegates(no_root);
+}
+
+// The root is the delegate of its host.
+void HierarchicalCall::choose_delegates(int root) {
+  delegates_.clear();
+  for (std::size_t host = 0; host < hosts_.hosts(); ++host)
+    delegates_.push_back(hosts_.ranks_of(host).front());
+  if (root != no_root) delegates_[hosts_.host_of(root)] = root;
+}
+
+int HierarchicalCall::delegate_place() const {
+  return static_cast<int>(hosts_.place_of(delegates_[own_host_]));
+}
+
+// REQUIRES: the delegates are chosen, and this rank is one.
+Exchange& HierarchicalCall::exchange() {
+  if (!exchange_) exchange_.emplace(transport_, workspace_, fingerprint_, sequence_, deadline_, delegates_);
+  return *exchange_;
+}
+
+void HierarchicalCall::broadcast_on_host(Bytes values) {
+  if (local_) local_->broadcast(values, delegate_place());
+}
+
+void HierarchicalCall::barrier() {
+  if (local_) local_->barrier();
+  if (is_delegate()) internal::barrier(exchange());
+  broadcast_on_host({});
+}
+
+}  // namespace dlaunch::internal
