@@ -57,11 +57,12 @@ class Interfaces(unittest.TestCase):
             file.write("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for address in addresses))
         return ["unshare", "--mount", "sh", "-c", f'mount --bind {path} /etc/hosts && exec "$@"', "sh", *command]
 
-    def succeeds(self, outcome):
+    def succeeds(self, outcome, ranks=None):
         said, codes = outcome
         self.assertEqual(codes, [0] * len(codes), "\n".join(said))
-        for i, text in enumerate(said):
-            self.assertIn(f"rank {i} of {len(said)}: right", text)
+        ranks = ranks or len(said)
+        for rank in range(ranks):
+            self.assertIn(f"rank {rank} of {ranks}: right", said[rank * len(said) // ranks])
 
     def test_several_interfaces_share_the_data(self):
         for variable in ("DLAUNCH_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
@@ -86,6 +87,16 @@ class Interfaces(unittest.TestCase):
         self.succeeds(self.job(hosts, hosts.address(0), FLOATS, DLAUNCH_SOCKET_IFNAME="eth0,eth1"))
         for network in range(2):
             self.assertGreater(hosts.bytes_sent(0, network), 0.45 * BYTES)
+
+    def test_the_ranks_of_a_host_share_memory(self):
+        """Between two hosts pass as many bytes as with one rank on each."""
+        hosts = Hosts(self, 2)
+        self.succeeds(self.run_on(hosts, [
+            [DLAUNCH, "--nproc-per-node=3", "--nnodes=2", f"--node-rank={i}", f"--master-addr={hosts.addresses[0]}", "--master-port=29500",
+             WORKER, str(FLOATS), "3"] for i in range(2)]), ranks=6)
+        for i in range(2):
+            self.assertGreater(hosts.bytes_sent(i, 0), 3 * BYTES)
+            self.assertLess(hosts.bytes_sent(i, 0), 1.1 * 3 * BYTES)
 
     def test_without_names_it_is_the_interface_that_reaches_the_master(self):
         for master in range(2):

@@ -2,6 +2,8 @@
 // each rank has in the end to DIRECTORY/rank<N> (conformance_values.h).
 //
 //   conformance_ranks DIRECTORY WORLD_SIZE
+//
+// Starts the ranks itself, or is one of them if a launcher has given it a rank.
 
 #include <dlaunch/distributed.h>
 #include <dlaunch/object.h>
@@ -326,6 +328,16 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string directory = argv[1];
   const int size = std::atoi(argv[2]);
+  if (const char* const rank = std::getenv("RANK")) {
+    CellName cell{};
+    try {
+      run_as_rank(std::atoi(rank), size, directory + "/rank" + rank, cell);
+      return 0;
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "conformance_ranks: rank %s in '%s': %s\n", rank, cell.data(), e.what());
+      return 1;
+    }
+  }
   const dlaunch::test::Shared<CellName> cells(static_cast<std::size_t>(size));
   try {
     dlaunch::spawn(

@@ -15,8 +15,11 @@ import sys
 import tempfile
 import unittest
 
-BUILD = os.path.dirname(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]))
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "process"))
+from hosts import Hosts  # noqa: E402
+
+BUILD = os.path.dirname(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]))
 WHOLE = ("int8", "uint8", "int32", "int64")
 REAL = ("float16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
@@ -123,6 +126,9 @@ class Conformance(unittest.TestCase):
 
     def compare(self, size):
         ours = self.run_side("ours", os.path.join(BUILD, "tests", "conformance_ranks"), str(size))
+        self.compare_with_torch(size, ours)
+
+    def compare_with_torch(self, size, ours):
         theirs = self.run_side("theirs", self.python, os.path.join(HERE, "conformance_torch.py"), str(size))
         for rank in range(size):
             with open(os.path.join(ours, f"rank{rank}"), "rb") as mine, open(os.path.join(theirs, f"rank{rank}"), "rb") as wanted:
@@ -139,6 +145,22 @@ class Conformance(unittest.TestCase):
 
     def test_world_size_4(self):
         self.compare(4)
+
+    def test_two_hosts_of_two_ranks(self):
+        """Shared memory within each, TCP between them."""
+        hosts = Hosts(self, 2)
+        directory = os.path.join(self.dir, "ours")
+        os.mkdir(directory)
+        nodes = [subprocess.Popen([*hosts.on(i), os.path.join(BUILD, "bin", "dlaunch"), "--nnodes=2", f"--node-rank={i}", "--nproc-per-node=2",
+                                   f"--master-addr={hosts.addresses[0]}", "--master-port=29500",
+                                   os.path.join(BUILD, "tests", "conformance_ranks"), directory, "4"], text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT) for i in range(2)]
+        for node in nodes:
+            self.addCleanup(node.kill)
+        for node in nodes:
+            output, _ = node.communicate(timeout=300)
+            self.assertEqual(node.returncode, 0, output)
+        self.compare_with_torch(4, directory)
 
     def test_world_size_5(self):
         self.compare(5)

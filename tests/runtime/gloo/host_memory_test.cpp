@@ -1,4 +1,4 @@
-// Whether the ranks of a group share memory: all do, or none does.
+// Which ranks of a group share memory.
 
 #include <dlaunch/distributed.h>
 #include <gtest/gtest.h>
@@ -61,14 +61,23 @@ TEST(HostMemory, WithoutDirectReadsTheResultsAreTheSame) {
   for (const auto& result : results) EXPECT_EQ(result.said, "shared");
 }
 
-TEST(HostMemory, IfOneRankDoesNotShareAllUseMessages) {
-  for (const int odd : {0, 2}) {
+TEST(HostMemory, IfOneRankDoesNotShareTheOthersDo) {
+  for (const int odd : {0, 1, 2}) {
     const auto results = run_processes(ranks, [odd](int rank) {
       if (rank == odd) setenv("DLAUNCH_SHM", "0", 1);
       return sum_over("gloo");
     });
-    for (const auto& result : results) EXPECT_EQ(result.said, "messages");
+    for (int rank = 0; rank < ranks; ++rank)
+      EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, rank == odd ? "messages" : "shared");
   }
+}
+
+TEST(HostMemory, IfOnlyOneRankWouldShareAllUseMessages) {
+  const auto results = run_processes(ranks, [](int rank) {
+    if (rank != 1) setenv("DLAUNCH_SHM", "0", 1);
+    return sum_over("gloo");
+  });
+  for (const auto& result : results) EXPECT_EQ(result.said, "messages");
 }
 
 TEST(HostMemory, TheBackendShmRejectsAGroupInWhichOneDoesNot) {

@@ -1,5 +1,6 @@
 // A rank is killed at a random moment of collectives in shared memory, and of messages: the others get an
-// error that names it, no result is wrong, and the processes go on with a new group.
+// error that names it, no result is wrong, and the processes go on with a new group. In every second group one
+// rank shares no memory, as if it were on another host.
 
 #include <dlaunch/distributed.h>
 #include <gtest/gtest.h>
@@ -134,6 +135,7 @@ TEST_P(SharedKill, SurvivorsNameTheRankAndGoOn) {
   const std::string file = folder / std::to_string(seed);
   const ProcessBarrier ready(ranks);
   const auto results = run_processes(ranks, [&](int rank) -> std::string {
+    if (seed % 2 == 1 && rank == static_cast<int>(seed / 2 % ranks)) setenv("DLAUNCH_SHM", "0", 1);
     dlaunch::init_process_group();
     Operations operations(rank, seed);
     ready.meet();
