@@ -34,6 +34,8 @@ COVERED_BY = {
     "runtime/backends/gloo/make_backend": "runtime/gloo/host_memory_test.cpp",
     "runtime/backends/gloo/memory_handover": "runtime/gloo/host_memory_test.cpp",
     "runtime/backends/shm/module": "runtime/gloo/host_memory_test.cpp",
+    "runtime/hierarchical_collectives/data_movement": "runtime/hierarchical_collectives/hierarchical_call_test.cpp",
+    "runtime/hierarchical_collectives/reductions": "runtime/hierarchical_collectives/hierarchical_call_test.cpp",
     "runtime/shared_collectives/all_to_all": "runtime/shared_collectives/shared_call_test.cpp",
     "runtime/shared_collectives/data_movement": "runtime/shared_collectives/shared_call_test.cpp",
     "runtime/shared_collectives/reductions": "runtime/shared_collectives/shared_call_test.cpp",

@@ -1,6 +1,6 @@
 // A rank is killed at a random moment of collectives in shared memory, and of messages: the others get an
-// error that names it, no result is wrong, and the processes go on with a new group. In every second group one
-// rank shares no memory, as if it were on another host.
+// error that names it, no result is wrong, and the processes go on with a new group. In every second group
+// one rank shares no memory, as if it were on another host.
 
 #include <dlaunch/distributed.h>
 #include <gtest/gtest.h>
