@@ -74,15 +74,20 @@ void expect_results_of_messages(const std::vector<Call>& calls, const Placement&
 }
 
 class AtPlacement : public testing::TestWithParam<Placement> {};
+std::string name_of(const testing::TestParamInfo<Placement>& its) {
+  std::string name;
+  for (const int host : its.param) name += static_cast<char>('a' + host);
+  return name;
+}
+#if defined(__SANITIZE_THREAD__)  // which makes each wait and each wake many times slower
 INSTANTIATE_TEST_SUITE_P(HierarchicalCollectives, AtPlacement,
-                         testing::Values(Placement{0, 0, 1, 1}, Placement{0, 1, 0, 1}, Placement{0, 0, 1},
-                                         Placement{0, 1, 1, 2, 1}, Placement{0, 0, 1, 1, 2, 2, 3, 3},
-                                         Placement{0, 1, 2, 0, 1, 2}),
-                         [](const testing::TestParamInfo<Placement>& its) {
-                           std::string name;
-                           for (const int host : its.param) name += static_cast<char>('a' + host);
-                           return name;
-                         });
+                         testing::Values(Placement{0, 0, 1}, Placement{0, 1, 1, 0}), name_of);
+#else
+INSTANTIATE_TEST_SUITE_P(HierarchicalCollectives, AtPlacement,
+                         testing::Values(Placement{0, 0, 1}, Placement{0, 1, 1, 0}, Placement{0, 1, 1, 2, 1},
+                                         Placement{0, 0, 1, 1, 2, 2, 3, 3}),
+                         name_of);
+#endif
 
 TEST_P(AtPlacement, ResultsAreThoseOverMessages) {
   std::vector<Call> calls;
