@@ -227,13 +227,16 @@ void Connection::drop_all() {
   borrowed_ = nullptr;
 }
 
+void Connection::write_at_once(EndpointLock& lock) {
+  if (lost_ || is_writing_) return;
+  room_came();
+  write_turns(lock, turns_of_endpoint);
+}
+
 void Connection::flush(EndpointLock& lock, Deadline limit) {
   while (!lost_ && !queue_.empty() && !has_passed(limit)) {
     pollfd room{socket_.get(), POLLOUT, 0};
-    if (!is_writing_) {
-      room_came();
-      write_turns(lock, turns_of_endpoint);
-    }
+    write_at_once(lock);
     lock.unlock();
     poll(&room, 1, 1);
     lock.lock();

@@ -101,6 +101,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Stops reading and writing.
   void mark_lost();
 
+  // Writes what the kernel takes now of all that waits; the endpoint's thread writes the rest.
+  void write_at_once(EndpointLock& lock);
+
   // Returns when everything is written or the deadline has passed.
   void flush(EndpointLock& lock, Deadline limit);
 

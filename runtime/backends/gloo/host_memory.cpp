@@ -110,8 +110,8 @@ void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
 
 // Throws if the group has ended, or that rank, if it is one, has left.
 void TcpTransport::check_peer(int rank) {
-  const EndpointLock lock(endpoint_->mutex());
-  throw_if_ended();
+  EndpointLock lock(endpoint_->mutex());
+  throw_if_ended(lock);
   if (rank != GroupMemory::no_rank && peer_of(rank).left) throw_left(rank);
 }
 

@@ -36,7 +36,7 @@ std::byte* TcpTransport::TcpEagerChannel::compose(int peer, Deadline deadline) {
   Peer& there = owner_.peer_of(peer);
   const auto has_room = [&] { return there.eager_sent < there.eager_send_limit; };
   const Wait wait(owner_, lock, wakeup_, deadline, [&] { return has_room() || there.left; });
-  owner_.throw_if_ended();
+  owner_.throw_if_ended(lock);
   if (there.left) owner_.throw_left(peer);
   return has_room() ? draft.get() : nullptr;
 }
@@ -57,7 +57,7 @@ const std::byte* TcpTransport::TcpEagerChannel::receive(int peer, Deadline deadl
   const auto is_here = [&] { return channel.released < channel.arrived; };
   const Wait wait(owner_, lock, wakeup_, deadline, [&] { return is_here() || there.left; });
   if (!is_here() && deadline == Deadline::min()) return nullptr;
-  owner_.throw_if_ended();
+  owner_.throw_if_ended(lock);
   if (is_here()) return cell(channel, channel.released);
   if (there.left) owner_.throw_left(peer);
   return nullptr;

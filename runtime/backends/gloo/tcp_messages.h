@@ -41,7 +41,7 @@ class TcpTransport::SentMessage final : public Transfer {
     const Wait wait(owner_, lock, message_->wakeup, deadline,
                     [&] { return message_->done || will_not_come(); });
     if (message_->done) return true;
-    owner_.throw_if_ended();
+    owner_.throw_if_ended(lock);
     if (will_not_come()) owner_.throw_left(peer_);
     return false;
   }
@@ -68,7 +68,7 @@ class TcpTransport::ReceivedMessage final : public Transfer {
     const Peer& peer = owner_.peer_of(peer_);
     const Wait wait(owner_, lock, message_->wakeup, deadline, [&] { return message_->done || peer.left; });
     if (message_->done) return true;
-    owner_.throw_if_ended();
+    owner_.throw_if_ended(lock);
     if (peer.left) owner_.throw_left(peer_);
     return false;
   }
@@ -100,7 +100,7 @@ class TcpTransport::AnySourceMessage final : public AnySourceReceive {
     const auto has_left = [this] { return reported_ < owner_.left_.size(); };
     const Wait wait(owner_, lock, wakeup_, deadline, [&] { return has_come() || has_left() || woken_; });
     if (has_come()) return {Event::message, sender_};
-    owner_.throw_if_ended();
+    owner_.throw_if_ended(lock);
     if (has_left()) return {Event::left, owner_.left_[reported_++]};
     woken_ = false;
     return {};

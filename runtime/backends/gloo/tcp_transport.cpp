@@ -106,7 +106,7 @@ std::unique_ptr<Transfer> TcpTransport::post_send(int peer, std::uint64_t slot,
                                                   std::span<const std::byte> bytes) {
   if (peer == rank_) return to_self_.post_send(peer, peer, slot, bytes);
   EndpointLock lock(endpoint_->mutex());
-  throw_if_ended();
+  throw_if_ended(lock);
   Peer& there = peer_of(peer);
   if (there.left) throw_left(peer);
   const auto message = std::make_shared<Outgoing>();
@@ -126,7 +126,7 @@ std::unique_ptr<Transfer> TcpTransport::post_send(int peer, std::uint64_t slot,
 std::unique_ptr<Transfer> TcpTransport::post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) {
   if (peer == rank_) return to_self_.post_recv(peer, peer, slot, bytes);
   EndpointLock lock(endpoint_->mutex());
-  throw_if_ended();
+  throw_if_ended(lock);
   Peer& there = peer_of(peer);
   if (there.left) throw_left(peer);
   const auto message = std::make_shared<Incoming>();
@@ -141,7 +141,7 @@ std::unique_ptr<Transfer> TcpTransport::post_recv(int peer, std::uint64_t slot, 
 std::unique_ptr<AnySourceReceive> TcpTransport::post_recv_any(std::uint64_t slot,
                                                               std::span<std::byte> bytes) {
   EndpointLock lock(endpoint_->mutex());
-  throw_if_ended();
+  throw_if_ended(lock);
   auto any_receive = std::make_unique<AnySourceMessage>(*this, slot, bytes);
   any_slot(lock, slot).open = any_receive.get();
   const std::optional<int> sender = accept_offer(slot);
@@ -326,8 +326,12 @@ void TcpTransport::wake_all() {
   for (Wakeup* const wakeup : waiting_) wakeup->wake();
 }
 
-void TcpTransport::throw_if_ended() const {
-  if (ended_) throw DistNetworkError(*ended_, {.peer = blamed_});
+// The others get the reason before this rank's program can end because of it: they might take this rank for the
+// one that failed first.
+void TcpTransport::throw_if_ended(EndpointLock& lock) {
+  if (!ended_) return;
+  if (!std::exchange(has_left_, true)) send_goodbye(lock, GoodbyeMessage::giving_up(*ended_, blamed_));
+  throw DistNetworkError(*ended_, {.peer = blamed_});
 }
 
 void TcpTransport::throw_left(int rank) {
@@ -358,6 +362,7 @@ void TcpTransport::send_goodbye(EndpointLock& lock, const GoodbyeMessage& words)
     frame.length = sizeof words;
     peer.goodbye_sent = true;
     peer.connection->send(lock, frame, std::as_bytes(std::span(&words, 1)));
+    peer.connection->write_at_once(lock);  // this process may end soon
   }
 }
 
@@ -376,8 +381,8 @@ void TcpTransport::await_goodbye_acks(EndpointLock& lock, Deadline deadline) {
 }
 
 void TcpTransport::check() {
-  const EndpointLock lock(endpoint_->mutex());
-  throw_if_ended();
+  EndpointLock lock(endpoint_->mutex());
+  throw_if_ended(lock);
 }
 
 std::vector<int> TcpTransport::departed() {
@@ -400,7 +405,7 @@ Transport::ProgressReport TcpTransport::query_progress(std::uint64_t number) {
   const auto has_answered = [this](int rank) { return peer_of(rank).answer || peer_of(rank).left; };
   const Wait wait(*this, lock, changed_, deadline_after(progress_query_limit),
                   [&] { return std::ranges::all_of(peers, has_answered); });
-  throw_if_ended();
+  throw_if_ended(lock);
   std::vector<RankProgress> others;
   for (const int rank : peers) {
     if (const std::optional<std::uint64_t>& answer = peer_of(rank).answer) others.push_back({rank, *answer});

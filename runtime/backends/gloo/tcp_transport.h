@@ -138,7 +138,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   [[nodiscard]] Frame frame_to(const Peer& peer, Frame::Kind kind, std::uint64_t number) const;
   void end(const std::string& reason, int blamed);
   void wake_all();
-  void throw_if_ended() const;
+  void throw_if_ended(EndpointLock& lock);
   [[noreturn]] void throw_left(int rank);
   void give_up(const std::string& reason, int blamed) noexcept;
   void leave(const std::string& reason) noexcept;

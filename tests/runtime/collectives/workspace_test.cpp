@@ -35,7 +35,7 @@ TEST(Workspace, ShorterRequestsUseTheSameMemory) {
 
 TEST(Workspace, AreasAreApart) {
   Workspace workspace;
-  constexpr std::size_t areas = Workspace::first_early + Workspace::early_areas;
+  constexpr std::size_t areas = Workspace::of_hosts + 1;
   constexpr std::size_t size = 100;
   for (std::size_t area = 0; area < areas; ++area) {
     std::ranges::fill(workspace.scratch(size, area), static_cast<std::byte>(area));
