@@ -326,8 +326,8 @@ void TcpTransport::wake_all() {
   for (Wakeup* const wakeup : waiting_) wakeup->wake();
 }
 
-// The others get the reason before this rank's program can end because of it: they might take this rank for the
-// one that failed first.
+// The others get the reason before this rank's program can end because of it: they might take this rank for
+// the one that failed first.
 void TcpTransport::throw_if_ended(EndpointLock& lock) {
   if (!ended_) return;
   if (!std::exchange(has_left_, true)) send_goodbye(lock, GoodbyeMessage::giving_up(*ended_, blamed_));
