@@ -47,6 +47,8 @@ dlaunch_test(NAME agent_test
     agent/model/error_file_test.cpp
     agent/model/exit_status_test.cpp
     agent/model/fencing_test.cpp
+    agent/model/crash_test.cpp
+    agent/model/elf_symbols_test.cpp
     agent/model/job_rules_test.cpp
     agent/model/job_status_test.cpp
     agent/model/job_test.cpp

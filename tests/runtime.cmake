@@ -121,7 +121,9 @@ dlaunch_test(NAME data_parallel_test LABELS runtime LIBS dlaunch_runtime_core dl
 
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
-  SOURCES runtime/record/recorder_test.cpp)
+  SOURCES
+    runtime/record/crash_recorder_test.cpp
+    runtime/record/recorder_test.cpp)
 
 # Modules as third parties would build them: public headers, C++20 and libdlaunch.so, nothing of this build's settings
 # but the sanitizer.

@@ -59,7 +59,10 @@ std::vector<std::string> last_lines_of(const Failure& failure, bool is_shown) {
   std::vector<std::string> paragraphs;
   const std::string rank = "rank " + std::to_string(failure.rank);
   if (!failure.traceback.empty() && !says_it_too(failure.tail, failure.traceback))
-    paragraphs.push_back("the last lines of " + rank + "'s traceback:" + with_bars(failure.traceback));
+    paragraphs.push_back((failure.traceback.starts_with("#0 ")
+                              ? "the stack of " + rank + " when it crashed:"
+                              : "the last lines of " + rank + "'s traceback:") +
+                         with_bars(failure.traceback));
   if (!failure.tail.empty() && !is_shown)
     paragraphs.push_back("the last lines that " + rank + " wrote to " +
                          (failure.tail_is_of_stdout ? "stdout (nothing to stderr):" : "stderr:") +

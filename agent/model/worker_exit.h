@@ -25,7 +25,7 @@ struct WorkerExit {
   bool tail_is_of_stdout = false;
   std::string tail_at_signal;  // the last of these lines when it was last signalled; empty: it was not
   std::string exception;       // "ValueError: no such file": a line of the error file it wrote
-  std::string traceback;       // the last lines of the error file's traceback
+  std::string traceback;       // the last lines of the error file's traceback; or its stack when it crashed
   std::string hint;            // what else is known of the cause: "the kernel's out-of-memory killer (...)"
   std::string remedy;          // what the user can try next: "raise the memory limit of 2 GiB, or ..."
   std::uint64_t most_memory = 0;  // the most bytes it, or a descendant that it waited for, held; 0: unknown

@@ -65,6 +65,9 @@ std::string remedy_after_core_dump(const ExitFacts& facts) {
 }
 
 std::string remedy_without_core_dump(std::string_view last_lines, const ExitFacts& facts) {
+  if (!facts.source_lines_command.empty())
+    return facts.source_lines_command + on_host(facts) +
+           " shows the source lines, if they were compiled with -g";
   if (is_python(facts) && has(last_lines, "Fatal Python error: ")) return "";  // its stack follows that
   if (is_python(facts))
     return "dlaunch --export=PYTHONFAULTHANDLER=1 ... prints the Python stack when it happens again";

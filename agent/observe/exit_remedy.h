@@ -48,6 +48,7 @@ struct ExitFacts {
   std::string core_pattern;
   bool core_uses_pid = false;  // kernel.core_uses_pid
   bool has_gdb = false;
+  std::string source_lines_command{};            // shows the lines of the stack that its page has
   std::string library_folder;                    // has the shared library that was not found
   std::vector<std::string> full_file_systems{};  // "/tmp (50 GiB)"
 };

@@ -11,6 +11,8 @@
 #include <system_error>
 
 #include "agent/model/error_file.h"
+#include "agent/model/worker_record.h"
+#include "agent/observe/crash_report.h"
 #include "agent/observe/exit_facts.h"
 #include "agent/observe/memory_events.h"
 #include "agent/observe/stderr_hints.h"
@@ -119,7 +121,7 @@ void Postmortem::find_cause(ProcKey key, std::int64_t pid, std::int64_t now_ns, 
   facts.command = node_.command;
   facts.folder = folder_;
   facts.pid = pid;
-  add_hint(exit, hint_from_output(exit.tail, exit.status));
+  explain_crash(key, pid, exit, facts);
   const OomWatch::Finding memory = oom_.explain(pid, exit.status);
   add_hint(exit, memory.cause);
   facts.was_killed_by_another = memory.by_another;
@@ -134,6 +136,17 @@ void Postmortem::find_cause(ProcKey key, std::int64_t pid, std::int64_t now_ns, 
   }
   collect_facts(exit.tail, facts);
   exit.remedy = remedy_of_exit(exit.status, exit.tail, facts);
+}
+
+// The page shows more than the last lines.
+void Postmortem::explain_crash(ProcKey key, std::int64_t pid, WorkerExit& exit, ExitFacts& facts) const {
+  const auto crash = node_.pages_dir.empty()
+                         ? std::nullopt
+                         : read_crash(worker_page_path(node_.pages_dir, key.round, key.local_rank));
+  if (!crash || crash->pid != pid) return add_hint(exit, hint_from_output(exit.tail, exit.status));
+  add_hint(exit, cause_of(*crash));
+  if (exit.traceback.empty()) exit.traceback = stack_of(*crash);
+  facts.source_lines_command = source_lines_command(*crash);
 }
 
 // Right after the end: the others have not been stopped yet.

@@ -1,5 +1,6 @@
 // Finds the cause of a worker's end beyond its exit status, and what the user can try: from the error file it
-// wrote, the kernel's out-of-memory killer, the limit on processes, a full /dev/shm, a timer of its own, and
+// wrote, the crash that its page
+// shows, the kernel's out-of-memory killer, the limit on processes, a full /dev/shm, a timer of its own, and
 // its last lines. Accesses only files; one thread.
 #pragma once
 
@@ -29,6 +30,7 @@ class Postmortem {
   struct Node {
     std::string host;
     std::vector<std::string> command;  // program and arguments
+    std::string pages_dir;             // holds the workers' pages; empty: there are none
   };
   Postmortem(std::string scratch_dir, std::string log_dir, Warn warn, Node node = {});
 
@@ -57,6 +59,7 @@ class Postmortem {
     std::int64_t pid = 0;  // 0: it has not started yet
   };
 
+  void explain_crash(ProcKey key, std::int64_t pid, WorkerExit& exit, ExitFacts& facts) const;
   void find_cause(ProcKey key, std::int64_t pid, std::int64_t now_ns, WorkerExit& exit);
   [[nodiscard]] OutOfMemory memory_by_rank(ProcKey key, const WorkerExit& exit,
                                            std::optional<std::uint64_t> limit) const;

@@ -28,7 +28,7 @@ NodeProcess::NodeProcess(JobPlan plan, OutputFiles files, Dependencies dependenc
       stop_signals_(plan_.node.stop_signals),
       postmortem_(plan_.node.scratch_dir, files_.log_dir,
                   [](const std::string& sentence) { log::warning(sentence); },
-                  {plan_.node.host, plan_.node.command}) {
+                  {plan_.node.host, plan_.node.command, plan_.node.pages_dir}) {
   report_.began_unix_ms = unix_ms();
   start_log(plan_, dependencies_.options, output_);
   agent_.emplace(NodeAgent::Dependencies{dependencies_.options, dependencies_.environment, plan_, files_,

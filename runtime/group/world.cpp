@@ -16,6 +16,7 @@
 #include "runtime/group/group_plan.h"
 #include "runtime/group/group_rendezvous.h"
 #include "runtime/group/profiler.h"
+#include "runtime/record/crash_recorder.h"
 #include "runtime/record/recorder.h"
 #include "store/client/prefix_store.h"
 #include "store/contract/worker_env.h"
@@ -117,6 +118,7 @@ void World::init_with(const InitOptions& options) {
     std::optional<FormingRecord> forming;
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);
+      record_crashes(recorder().page());
       forming.emplace();
     }
     attempt.prepare();

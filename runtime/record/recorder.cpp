@@ -253,6 +253,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
     put(header.forming_ns, std::int64_t{0});
     put(header.key_since_ns, std::int64_t{0});
     put(header.left_in_exception, std::uint8_t{0});
+    put(header.crash.state, std::uint32_t{page::Crash::none});
     put(header.version, page::version);
     page_ = mapped;
   }

@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "store/base/namespaces.h"
+#include "store/contract/crash_page.h"
 
 namespace dlaunch::store::page {
 
@@ -157,7 +158,9 @@ struct Header {
   std::int64_t key_since_ns;  // since when, written last; 0: none waits; -1: the key is being written
   std::array<char, 48> key;
 
-  std::array<std::uint8_t, 4096 - 184> reserved_too;
+  Crash crash;
+
+  std::array<std::uint8_t, 4096 - 184 - sizeof(Crash)> reserved_too;
 };
 
 // How often operations have begun or ended.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "agent/model/crash.h"
 #include "agent/model/diagnosis.h"
 #include "agent/model/worker_record.h"
 #include "launcher/commands/job_dump.h"
@@ -23,6 +24,12 @@ MadePage good_page() {
   for (std::uint64_t n = 1; n <= 6; ++n) page.end(page.enter(1, page::Operation::all_reduce, n, 100), 200);
   page.enter(2, page::Operation::barrier, 1, 300);
   page.enter(1, page::Operation::recv, 1, 400);
+  page::Crash& crash = page.raw().header.crash;
+  crash.state = page::Crash::whole;
+  crash.signal = 11;
+  crash.frames = 3;
+  crash.modules = 1;
+  crash.paths[0] = {'/', 'x'};
   return page;
 }
 
@@ -39,12 +46,18 @@ void fuzz(FuzzInput input) {
     std::memcpy(&word, bytes.data() + at + sizeof place, sizeof word);
     const auto how = std::to_integer<unsigned>(bytes[at + step - 1]);
     // Most of a page is empty: only the header, the first groups and the first records matter.
-    constexpr std::size_t starts[] = {0, offsetof(page::Page, groups), offsetof(page::Page, records)};
-    const std::size_t offset = starts[how % 3] + place % 640;
+    constexpr std::size_t starts[] = {0, offsetof(page::Header, crash), offsetof(page::Page, groups),
+                                      offsetof(page::Page, records)};
+    const std::size_t offset = starts[how % 4] + place % 640;
     if (how < 250) std::memcpy(first.data() + offset, &word, sizeof word);
     std::memcpy(second.data() + offset, &word, sizeof word);
   }
   (void)parse_page_head(second);
+  if (const auto crash = parse_crash(second)) {
+    require(!cause_of(*crash).empty() && crash->frames.size() <= page::Crash::max_frames);
+    require(stack_of(*crash).empty() == crash->frames.empty() &&
+            source_lines_command(*crash).size() < 10'000);
+  }
   auto record = parse_worker_page(first, second);
   if (!record) return;
   require(record->rank >= 0 && record->rank < record->world_size);

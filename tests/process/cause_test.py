@@ -9,15 +9,17 @@ import gzip
 import json
 import math
 import os
+import re
 import struct
 import subprocess
 import tempfile
 import unittest
 
-from common import BIN, DLAUNCH, PATIENCE, environment, free_port, main, remedy, summary
+from common import BIN, DLAUNCH, PATIENCE, environment, free_port, is_sanitized, main, remedy, summary
 
 TESTS = os.path.join(os.path.dirname(BIN), "tests")
 THROWER = os.path.join(TESTS, "thrower")
+CRASHER = os.path.join(TESTS, "crasher")
 
 
 class Cause(unittest.TestCase):
@@ -28,6 +30,55 @@ class Cause(unittest.TestCase):
                                   env=environment(), timeout=PATIENCE, check=False)
             with open(report, encoding="utf-8") as file:
                 return done, json.load(file)
+
+
+@unittest.skipIf(is_sanitized(), "the sanitizers handle these signals themselves")
+class Crashes(Cause):
+    def crash(self, how, *arguments):
+        done, report = self.run_job("--nproc-per-node=2", *arguments, CRASHER, "1", how)
+        self.assertEqual(report["cause"]["rank"], 1, done.stderr)
+        return done.stderr, report["cause"]
+
+    def expect(self, how, end, function="crasher::broken", last=r"main in crasher\+0x"):
+        err, cause = self.crash(how)
+        self.assertRegex(summary(err), rf"^dlaunch: failed: rank 1 \(.*\) {end}; not restarted", err)
+        self.assertRegex(err, rf"dlaunch: the stack of rank 1 when it crashed:\n  \| #0 {function}\(.*\) in crasher\+0x[0-9a-f]+\n(  \| #.*\n)*"
+                         rf"  \| (#\d+ )?{last}")
+        self.assertRegex(remedy(err), rf"^addr2line -Cfpie {re.escape(os.path.realpath(CRASHER))}( 0x[0-9a-f]+)+ on host \S+ shows the source lines")
+        self.assertRegex(cause["traceback"], rf"^#0 {function}\(")
+
+    def test_the_function_and_the_address_of_a_fault_are_named(self):
+        self.expect("null", r"was killed by signal 11 \(SIGSEGV\)(, core dumped)?: segmentation fault at address 0x0 \(a null pointer\), "
+                    r"in crasher::broken\(.*\)")
+
+    def test_an_overflow_of_the_stack_is_recorded(self):
+        self.expect("overflow", r"was killed by signal 11 \(SIGSEGV\).*: segmentation fault at address 0x[0-9a-f]+, in crasher::deepen\(.*\)",
+                    "crasher::deepen", r"\.\.\. and \d+ more\n")
+
+    def test_a_division_by_zero_is_named(self):
+        self.expect("divide", r"was killed by signal 8 \(SIGFPE\).*: integer division by zero, in crasher::broken\(.*\)")
+
+    def test_the_caller_of_abort_is_named(self):
+        self.expect("abort", r"was killed by signal 6 \(SIGABRT\).*: aborted, in crasher::broken\(.*\)")
+
+    def test_the_exception_and_its_thrower_are_named(self):
+        ending = r"was killed by signal 6 \(SIGABRT\).*: std::runtime_error: loss is NaN, thrown in crasher::broken\(.*\)"
+        self.expect("throw", ending)
+        self.expect("handled", ending)
+
+    def test_a_call_of_no_function_names_the_caller(self):
+        err, _ = self.crash("call")
+        self.assertRegex(err, r"segmentation fault at address 0x0 \(a null pointer\), in 0x0, called by crasher::broken\(")
+
+    def test_the_programs_handler_decides_how_it_ends(self):
+        err, cause = self.crash("own")
+        self.assertEqual(cause["exit_code"], 7, err)
+        self.assertRegex(summary(err), r" exited with code 7: segmentation fault at address 0x0 \(a null pointer\), in crasher::broken\(")
+
+    def test_a_variable_turns_it_off(self):
+        err, cause = self.crash("null", "--export=DLAUNCH_CRASH_STACK=0")
+        self.assertRegex(summary(err), r" was killed by signal 11 \(SIGSEGV, segmentation fault\)(, core dumped)?; ")
+        self.assertNotIn("traceback", cause)
 
 
 class Exceptions(Cause):

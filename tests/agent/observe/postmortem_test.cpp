@@ -90,7 +90,7 @@ TEST_F(PostmortemTest, ReadsTheLastLines) {
 }
 
 TEST_F(PostmortemTest, SuggestsWhatToTry) {
-  Postmortem postmortem("", "", nullptr, {"b", {"./train"}});
+  Postmortem postmortem("", "", nullptr, {"b", {"./train"}, ""});
   postmortem.begin();
   WorkerExit exit;
   exit.status = exited(127);

@@ -1,0 +1,105 @@
+#include "agent/observe/crash_report.h"
+
+#include <cxxabi.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "agent/model/elf_symbols.h"
+#include "store/base/sanitize.h"
+#include "store/base/small_file.h"
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr std::size_t most_named_frames = 24;
+
+class Module {
+ public:
+  explicit Module(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat about {};
+    is_file_ = fd_ >= 0 && fstat(fd_, &about) == 0 && S_ISREG(about.st_mode);
+  }
+  ~Module() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  [[nodiscard]] std::string read(std::uint64_t offset, std::size_t size) const {
+    std::string bytes(is_file_ ? size : 0, '\0');
+    std::size_t have = 0;
+    while (have < bytes.size()) {
+      const ssize_t got =
+          pread(fd_, bytes.data() + have, bytes.size() - have, static_cast<off_t>(offset + have));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      have += static_cast<std::size_t>(got);
+    }
+    bytes.resize(have);
+    return bytes;
+  }
+
+ private:
+  int fd_;
+  bool is_file_ = false;
+};
+
+// As the program's source has it.
+std::string readable(std::string name) {
+  constexpr std::string_view string =
+      "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
+  for (std::size_t at = name.find(string); at != std::string::npos; at = name.find(string, at))
+    name.replace(at, string.size(), "std::string");
+  return name.substr(0, name.find(" [clone "));  // parts that the compiler has split off
+}
+
+std::string demangled(const std::string& symbol) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
+  return sanitize_for_terminal(status == 0 ? readable(name.get()) : symbol);
+}
+
+void name_frames_of(const std::string& path, std::span<CrashFrame> frames) {
+  std::vector<CrashFrame*> here;
+  std::vector<std::uint64_t> addresses;
+  for (CrashFrame& frame : frames) {
+    if (frame.module != path) continue;
+    here.push_back(&frame);
+    addresses.push_back(frame.offset);
+  }
+  const Module module(path);
+  const auto names = function_names(
+      [&](std::uint64_t offset, std::size_t size) { return module.read(offset, size); }, addresses);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    if (!names[i].empty()) here[i]->function = demangled(names[i]);
+  }
+}
+
+}  // namespace
+
+std::optional<Crash> read_crash(const std::string& page) {
+  const auto header = read_plain_file(page, sizeof(page::Header));
+  auto crash = header ? parse_crash(as_byte_span(header->text)) : std::nullopt;
+  if (!crash || crash->signal == SIGBUS) return crash;
+  const std::span frames = std::span(crash->frames).first(std::min(crash->frames.size(), most_named_frames));
+  std::set<std::string> modules;
+  for (const CrashFrame& frame : frames) modules.insert(frame.module);
+  for (const std::string& module : modules) {
+    if (module.starts_with('/')) name_frames_of(module, frames);
+  }
+  return crash;
+}
+
+}  // namespace dlaunch::agent
