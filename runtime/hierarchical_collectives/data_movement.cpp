@@ -149,7 +149,53 @@ std::vector<HierarchicalCall::Bytes> HierarchicalCall::cut(Bytes row, std::size_
   return blocks;
 }
 
+// Long blocks go to the root from each rank: a delegate would only copy them.
+void HierarchicalCall::gather_long(std::span<const Bytes> outputs, ConstBytes input, int root) {
+  choose_delegates(root);
+  Exchange all(transport_, workspace_, fingerprint_, sequence_, deadline_);
+  const std::size_t root_host = hosts_.host_of(root);
+  if (own_host_ != root_host) return all.send(root, input).wait();
+  std::vector<Exchange::Receive> expected;
+  std::vector<Bytes> own_blocks;
+  if (rank_ == root) {
+    for (int rank = 0; rank < all.size(); ++rank) {
+      if (hosts_.host_of(rank) != root_host)
+        expected.push_back(all.receive(rank, outputs[static_cast<std::size_t>(rank)]));
+    }
+    own_blocks = of_host(outputs, own_host_);
+  }
+  if (local_) {
+    local_->gather(own_blocks, input, delegate_place());
+  } else {
+    copy(own_blocks.front().data(), input);
+  }
+  wait_for_all(expected);
+}
+
+void HierarchicalCall::scatter_long(Bytes output, std::span<const ConstBytes> inputs, int root) {
+  choose_delegates(root);
+  Exchange all(transport_, workspace_, fingerprint_, sequence_, deadline_);
+  const std::size_t root_host = hosts_.host_of(root);
+  if (own_host_ != root_host) return all.receive(root, output).wait_in_place();
+  std::vector<Exchange::Send> sent;
+  std::vector<ConstBytes> own_blocks;
+  if (rank_ == root) {
+    for (int rank = 0; rank < all.size(); ++rank) {
+      if (hosts_.host_of(rank) != root_host)
+        sent.push_back(all.send(rank, inputs[static_cast<std::size_t>(rank)]));
+    }
+    own_blocks = of_host(inputs, own_host_);
+  }
+  if (local_) {
+    local_->scatter(output, own_blocks, delegate_place());
+  } else {
+    copy(output.data(), own_blocks.front());
+  }
+  wait_for_all(sent);
+}
+
 void HierarchicalCall::gather(std::span<const Bytes> outputs, ConstBytes input, int root) {
+  if (input.size() > Exchange::eager_limit) return gather_long(outputs, input, root);
   choose_delegates(root);
   const std::size_t root_host = hosts_.host_of(root);
   Bytes scratch = is_delegate() ? own_scratch(input.size() * hosts_.ranks()) : Bytes();
@@ -178,6 +224,7 @@ void HierarchicalCall::gather(std::span<const Bytes> outputs, ConstBytes input, 
 }
 
 void HierarchicalCall::scatter(Bytes output, std::span<const ConstBytes> inputs, int root) {
+  if (output.size() > Exchange::eager_limit) return scatter_long(output, inputs, root);
   choose_delegates(root);
   const std::size_t root_host = hosts_.host_of(root);
   const std::size_t row_size = output.size() * own_ranks().size();

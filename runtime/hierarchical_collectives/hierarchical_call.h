@@ -3,9 +3,10 @@
 // The ranks of a host collect their data at one of them, its delegate; the delegates exchange them by the
 // algorithms over messages; each delegate then distributes the result on its host. So between two hosts there
 // pass as many bytes, and as few messages, as if each had one rank. The delegate is the root of the call on
-// the root's host, and the lowest rank elsewhere. In an all_to_all each rank itself exchanges its blocks with
-// the ranks of the other hosts: no other way moves fewer bytes. (Hierarchical collectives: T. Kielmann et
-// al., "MagPIe: MPI's collective communication operations for clustered wide area systems", 1999.)
+// the root's host, and the lowest rank elsewhere. In an all_to_all, and in a gather or scatter of long
+// blocks, each rank itself exchanges its blocks with the ranks of the other hosts: no other way moves fewer
+// bytes. (Hierarchical collectives: T. Kielmann et al., "MagPIe: MPI's collective communication operations
+// for clustered wide area systems", 1999.)
 //
 // All ranks get the same bits, independent of timing. They may differ from those of a group in which no rank
 // shares memory, since a sum is combined first on each host.
@@ -85,6 +86,8 @@ class HierarchicalCall {
   [[nodiscard]] std::vector<Bytes> cut(Bytes row, std::size_t block) const;
   [[nodiscard]] bool hosts_are_even() const;
   void gather_rows(std::span<const Bytes> rows, ConstBytes own, int root_host);
+  void gather_long(std::span<const Bytes> outputs, ConstBytes input, int root);
+  void scatter_long(Bytes output, std::span<const ConstBytes> inputs, int root);
   void scatter_rows(Bytes own, std::span<const ConstBytes> rows, int root_host);
 
   const HostMap& hosts_;
