@@ -250,6 +250,18 @@ if(TARGET dlaunch_backend_gloo)
   set_tests_properties(c_stores_test PROPERTIES TIMEOUT 60 LABELS runtime)
 endif()
 
+# What bindings use, and PyTorch's backend where PyTorch is installed.
+if(TARGET dlaunch_backend_gloo)
+  add_executable(c_bindings_test runtime/api/c_bindings_test.c)
+  dlaunch_settings(c_bindings_test)
+  target_link_libraries(c_bindings_test PRIVATE dlaunch_runtime)
+  set_target_properties(c_bindings_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(c_bindings_test dlaunch_backend_gloo)
+  add_test(NAME c_bindings_test COMMAND c_bindings_test)
+  set_tests_properties(c_bindings_test PROPERTIES TIMEOUT 120 LABELS runtime)
+  dlaunch_script_tests(NAME torch SCRIPT runtime/python/torch_test.py BASE unittest.TestCase)
+endif()
+
 # Our results against PyTorch's, where it is installed.
 if(TARGET dlaunch_backend_gloo)
   add_executable(conformance_ranks runtime/api/conformance_ranks.cpp)

@@ -6,6 +6,7 @@
 
 #include "dlaunch/device_mesh.h"
 #include "runtime/api/c_api.h"
+#include "runtime/group/separate_group.h"
 
 struct dlaunch_mesh {
   dlaunch::DeviceMesh mesh;
@@ -135,7 +136,10 @@ int dlaunch_split_group(const dlaunch_group* parent, const int* ranks, const siz
 }
 void dlaunch_group_free(dlaunch_group* group) { delete group; }
 int dlaunch_destroy_group(dlaunch_group* group) {
-  return guarded([&] { dlaunch::destroy_process_group(required(group, "the group").group); });
+  return guarded([&] {
+    const ProcessGroup& ended = required(group, "the group").group;
+    if (!dlaunch::internal::destroy_separate_group(ended)) dlaunch::destroy_process_group(ended);
+  });
 }
 int dlaunch_set_timeout(const dlaunch_group* group, int64_t timeout_ms) {
   return guarded([&] { group_of(group).set_timeout(std::chrono::milliseconds(timeout_ms)); });

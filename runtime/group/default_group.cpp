@@ -200,7 +200,7 @@ std::vector<PeerInfo> DefaultGroupInit::meet(GroupRendezvous& forming, Store& ke
   return peers;
 }
 
-DefaultGroup DefaultGroupInit::form(const LivenessSocket* liveness_socket) {
+DefaultGroup DefaultGroupInit::form(const LivenessSocket* liveness_socket, std::vector<int> ranks) {
   const int rank = self_.rank;
   const std::string& name = options_.group_name;
   GroupDescription description{name.empty() ? "default" : name, rank, self_.world_size, options_.timeout,
@@ -249,6 +249,7 @@ DefaultGroup DefaultGroupInit::form(const LivenessSocket* liveness_socket) {
     wait_until_peers_informed(*made.keys, self_.world_size - 1, deadline_after(loss_propagation_delay));
     throw;
   }
+  if (!ranks.empty()) description.ranks = std::move(ranks);
   // Ranks that are threads, or a worker's own children, are unknown to the agent.
   made.group = make_group(std::move(description), std::move(backends), made.keys, made.identity, !preset_);
   return made;

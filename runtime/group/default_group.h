@@ -59,7 +59,8 @@ class DefaultGroupInit {
   // Loads the backend and connects to the store. If the backend is not usable here, the other ranks are
   // informed.
   void prepare();
-  DefaultGroup form(const LivenessSocket* liveness_socket);
+  // `ranks`: the members' ranks in the job, by rank; empty: 0 to world_size - 1.
+  DefaultGroup form(const LivenessSocket* liveness_socket, std::vector<int> ranks = {});
 
  private:
   [[nodiscard]] Identity identify_self() const;

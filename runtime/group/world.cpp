@@ -117,8 +117,10 @@ void World::init_with(const InitOptions& options) {
   try {
     std::optional<FormingRecord> forming;
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
-      recorder().open(*page, self.rank, self.world_size);
-      record_crashes(recorder().page());
+      if (is_whole_job()) {
+        recorder().open(*page, self.rank, self.world_size);
+        record_crashes(recorder().page());
+      }
       forming.emplace();
     }
     attempt.prepare();
@@ -127,10 +129,10 @@ void World::init_with(const InitOptions& options) {
     // read its data.
     std::optional<WaitRecord> waiting;
     if (!generations_.empty()) waiting.emplace();
-    DefaultGroup made = attempt.form(liveness_socket_.get());
+    DefaultGroup made = attempt.form(liveness_socket_.get(), separate_.value_or(std::vector<int>()));
     waiting.reset();
     forming.reset();
-    if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
+    if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty() && is_whole_job()) {
       start_trace(trace_path(*trace, self.rank));
     }
     if (logs(LogLevel::info)) {
@@ -325,7 +327,7 @@ void World::destroy_all() {
   }
   for (const std::shared_ptr<GroupImpl>& group : others) group->destroy();
   last->destroy();
-  if (!this_threads_world) stop_trace();  // threads of one process share the trace
+  if (!this_threads_world && is_whole_job()) stop_trace();  // threads of one process share the trace
   const std::lock_guard lock(mutex_);
   default_.reset();
 }

@@ -31,6 +31,13 @@ class World {
 
   World() = default;
   explicit World(Preset preset) : preset_(std::move(preset)) {}
+  // A world whose default group is not the program's: it is made of a given store, beside others.
+  struct Separate {
+    std::vector<int> ranks;   // the members' ranks in the job, by rank; empty: the whole job
+    Generations generations;  // of the stores that the process's separate worlds have used
+  };
+  explicit World(Separate separate)
+      : separate_(std::move(separate.ranks)), generations_(std::move(separate.generations)) {}
   // In a forked copy of a process, whose preset it must not destroy. REQUIRES: this world has no group yet,
   // and the process has no other thread.
   void set_preset(Preset preset);
@@ -61,6 +68,8 @@ class World {
   [[nodiscard]] std::shared_ptr<GroupImpl> default_group() const;
   [[nodiscard]] std::shared_ptr<Store> store() const;  // the default group's keys
   [[nodiscard]] std::size_t group_count() const;
+  // REQUIRES: init() does not run.
+  [[nodiscard]] const Generations& generations() const { return generations_; }
 
  private:
   [[nodiscard]] std::shared_ptr<GroupImpl> form_group(const CoordinatedCall& call, const GroupPlan& plan,
@@ -71,7 +80,11 @@ class World {
   [[nodiscard]] bool is_copied() const;
   void require_own_process(const std::string& operation) const;
 
+  // Whether the worker's page shows the groups as those of the whole job.
+  [[nodiscard]] bool is_whole_job() const { return !separate_ || separate_->empty(); }
+
   std::optional<Preset> preset_;
+  const std::optional<std::vector<int>> separate_;
   std::atomic<OwnProcess> own_process_;  // the process that made the groups
 
   std::mutex making_;  // a group is being made or ended

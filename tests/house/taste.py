@@ -94,6 +94,7 @@ ROOMS = {
     "runtime/data_parallel": ({"runtime/base", "runtime/gradients", "runtime/reduce"}, EDGE),
     "runtime/store_server": ({"store/server"}, EDGE),
     "runtime/tls": ({"store/tls"}, EDGE),
+    "runtime/python": (set(), EDGE),
     "runtime/include/dlaunch": (set(), EDGE),
     "examples": (set(), EDGE),
 }

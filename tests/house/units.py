@@ -73,6 +73,7 @@ COVERED_BY = {
 }
 # The same for runtime/.
 RUNTIME_COVERED_BY = {
+    "runtime/api/c_api_bindings": "runtime/api/c_bindings_test.c",
     "runtime/api/c_api_groups": "runtime/api/c_api_test.c",
     "runtime/api/c_api_stores": "runtime/api/c_stores_test.c",
     "runtime/api/c_api_watch": "runtime/api/c_api_test.c",
@@ -96,6 +97,7 @@ RUNTIME_COVERED_BY = {
     "runtime/group/group_impl": "runtime/group/group_test.cpp",
     "runtime/group/group_operations": "runtime/group/group_collectives_test.cpp",
     "runtime/group/process_group": "runtime/group/group_test.cpp",
+    "runtime/group/separate_group": "runtime/api/c_bindings_test.c",
     "runtime/store_server/module": "runtime/rendezvous/served_store_test.cpp",
     "runtime/store_server/store_server": "runtime/rendezvous/served_store_test.cpp",
     "runtime/tls/module": "process/secret_test.py",

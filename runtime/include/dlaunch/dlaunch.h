@@ -185,6 +185,21 @@ DLAUNCH_EXPORT int dlaunch_new_subgroups_by_enumeration(const int* ranks, const 
 DLAUNCH_EXPORT int dlaunch_split_group(const dlaunch_group* parent, const int* ranks, const size_t* sizes,
                                        size_t count, const dlaunch_group_options* options,
                                        dlaunch_group** group);
+/* A group beside the default group, which need not exist: for a binding whose program makes its own groups.
+ * Ranks in calls and messages are those of `ranks`. Returns when all members have called it with the same
+ * store; fails as dlaunch_init_process_group. dlaunch_destroy_group ends it. It may be made again with the
+ * same store. */
+typedef struct dlaunch_separate_group_options {
+  const dlaunch_store* store;
+  int rank; /* of this process in the group */
+  int world_size;
+  const int* ranks;    /* the members' ranks in the job, by rank; NULL: 0 to world_size - 1, the whole job */
+  const char* backend; /* NULL: "gloo" */
+  int64_t timeout_ms;  /* for joining, and the group's; 0: 30 minutes */
+  const char* name;    /* for messages; NULL: "default" */
+} dlaunch_separate_group_options;
+DLAUNCH_EXPORT int dlaunch_make_separate_group(const dlaunch_separate_group_options* options,
+                                               dlaunch_group** group);
 DLAUNCH_EXPORT void dlaunch_group_free(dlaunch_group* group);
 /* Ends the group on this rank; the handle must still be freed. */
 DLAUNCH_EXPORT int dlaunch_destroy_group(dlaunch_group* group);
@@ -202,6 +217,26 @@ DLAUNCH_EXPORT int dlaunch_make_file_store(const char* path, int world_size, int
 DLAUNCH_EXPORT int dlaunch_make_hash_store(int64_t timeout_ms, dlaunch_store** store);
 DLAUNCH_EXPORT int dlaunch_make_prefix_store(const char* prefix, const dlaunch_store* store,
                                              dlaunch_store** part);
+/* A store of the program: see KeyValueStore in store.h for what each call does. Any thread calls them. All
+ * return 0, or another number if they have failed, with the reason given to `reply`; wait_for returns 1 if
+ * all keys exist, 0 if they do not, and -1 if it has failed. Values of get and compare_set are given to
+ * `reply`. The context must live until `release` (may be NULL) is called with it. */
+typedef struct dlaunch_reply dlaunch_reply;
+typedef struct dlaunch_store_calls {
+  int (*set)(void* context, const char* key, const void* value, size_t size, dlaunch_reply* reply);
+  int (*get)(void* context, const char* key, dlaunch_reply* reply);
+  int (*add)(void* context, const char* key, int64_t amount, int64_t* sum, dlaunch_reply* reply);
+  int (*compare_set)(void* context, const char* key, const void* expected, size_t expected_size,
+                     const void* desired, size_t desired_size, dlaunch_reply* reply);
+  int (*wait_for)(void* context, const char* const* keys, size_t count, int64_t timeout_ms,
+                  dlaunch_reply* reply);
+  int (*delete_key)(void* context, const char* key, int* existed, dlaunch_reply* reply);
+  void (*release)(void* context);
+} dlaunch_store_calls;
+/* Copies the bytes: a value, or the text of an error. */
+DLAUNCH_EXPORT void dlaunch_give_reply(dlaunch_reply* reply, const void* bytes, size_t size);
+DLAUNCH_EXPORT int dlaunch_make_program_store(const dlaunch_store_calls* calls, void* context,
+                                              dlaunch_store** store);
 DLAUNCH_EXPORT void dlaunch_store_free(dlaunch_store* store);
 DLAUNCH_EXPORT int dlaunch_store_set(const dlaunch_store* store, const char* key, const void* value,
                                      size_t size);
@@ -357,6 +392,19 @@ DLAUNCH_EXPORT int dlaunch_work_is_success(const dlaunch_work* work);
 /* Of a receive that has succeeded: the sender's rank; else -1. */
 DLAUNCH_EXPORT int dlaunch_work_source_rank(const dlaunch_work* work);
 DLAUNCH_EXPORT void dlaunch_work_free(dlaunch_work* work);
+
+/* A queue of operations that have ended, for a binding whose language has a lock: the thread that ends an
+ * operation does not wait for that lock, the thread that calls dlaunch_completions_next does. */
+typedef struct dlaunch_completions dlaunch_completions;
+DLAUNCH_EXPORT int dlaunch_completions_make(dlaunch_completions** queue);
+/* No thread may be in dlaunch_completions_next; operations that have not ended may still name the queue. */
+DLAUNCH_EXPORT void dlaunch_completions_free(dlaunch_completions* queue);
+/* `token` is put into the queue once: when the operation ends, or at once if it has. */
+DLAUNCH_EXPORT int dlaunch_work_notify(const dlaunch_work* work, dlaunch_completions* queue, uint64_t token);
+/* Waits for the first token, then returns all that are there, `capacity` at most; timeout_ms 0: no limit.
+ * *count 0: the time has passed. */
+DLAUNCH_EXPORT int dlaunch_completions_next(dlaunch_completions* queue, int64_t timeout_ms, uint64_t* tokens,
+                                            size_t capacity, size_t* count);
 
 /* Debugging and profiling: see debug.h and profiling.h. */
 DLAUNCH_EXPORT int dlaunch_breakpoint(int rank, const dlaunch_group* group);

@@ -1,0 +1,135 @@
+"""Process groups: how PyTorch makes, splits and ends them."""
+
+import ctypes
+import sys
+
+import torch
+import torch.distributed as dist
+
+from dlaunch.library import Calls, SeparateGroupOptions
+from dlaunch.torch.calls import GroupCalls
+from dlaunch.torch.errors import check
+from dlaunch.torch.store import store_of
+from dlaunch.torch.work import milliseconds
+
+_Backend = torch._C._distributed_c10d.Backend
+
+
+def _form(store, rank, size, timeout, job_ranks, name):
+    limit = milliseconds(timeout)
+    own = store_of(store, limit)
+    group = ctypes.c_void_p()
+    options = SeparateGroupOptions(store=own, rank=rank, world_size=size, timeout_ms=limit, name=name.encode())
+    if job_ranks:
+        options.ranks = (ctypes.c_int * size)(*job_ranks)
+    try:
+        check(Calls.make_separate_group(ctypes.byref(options), ctypes.byref(group)))
+    finally:
+        Calls.store_free(own)
+    return group
+
+
+class _Formed(GroupCalls):
+    def _make(self, store, rank, size, timeout, job_ranks, name):
+        self._store = store  # PyTorch's server may live in it
+        self._default_timeout = timeout
+        self._job_ranks = list(job_ranks) or list(range(size))
+        self._group = _form(store, rank, size, timeout, job_ranks, name)
+
+    def __del__(self):
+        # PyTorch calls shutdown() before, if the program destroys the group; at the process's end the library leaves it.
+        if not sys.is_finalizing():
+            self.shutdown()
+
+    def _part(self, ranks, opts):
+        """Arguments for a new group of these ranks of this one; this process is one of them."""
+        timeout = getattr(opts, "_timeout", None) or self._default_timeout
+        return (list(ranks).index(self.rank()), len(ranks), timeout, [self._job_ranks[rank] for rank in ranks],
+                "split " + ",".join(str(rank) for rank in ranks))
+
+
+class DlaunchBackend(_Formed, _Backend):
+    """The group's part on CPUs, beside other devices' backends; PyTorch's C++ calls it."""
+
+    def __init__(self, store, rank, size, timeout, job_ranks=(), name="default"):
+        _Backend.__init__(self, rank, size)
+        self._make(store, rank, size, timeout, job_ranks, name)
+
+    def getBackendName(self):
+        return "dlaunch"
+
+    @property
+    def supports_splitting(self):
+        return True
+
+    @property
+    def options(self):
+        return _Backend.Options("dlaunch", self._default_timeout)
+
+    def split(self, store, ranks, opts):
+        return DlaunchBackend(store, *self._part(ranks, opts)) if self.rank() in ranks else None
+
+
+class _OwnBackend(DlaunchBackend):
+    """What PyTorch's C++ finds as the backend of a DlaunchProcessGroup: the same group, which belongs to that."""
+
+    def __init__(self, owner):
+        _Backend.__init__(self, owner.rank(), owner.size())
+        self._default_timeout = owner._default_timeout
+        self._job_ranks = owner._job_ranks
+        self._group = owner._group
+        self._store = owner._store
+
+    def shutdown(self):
+        self._group = None
+
+
+class DlaunchProcessGroup(_Formed, dist.ProcessGroup):
+    """A group of this backend alone. PyTorch's Python calls it without a way through C++."""
+
+    def __init__(self, store, rank, size, timeout, job_ranks=(), name="default"):
+        dist.ProcessGroup.__init__(self, rank, size)
+        self._make(store, rank, size, timeout, job_ranks, name)
+        self._backend = _OwnBackend(self)
+        custom = dist.ProcessGroup.BackendType.CUSTOM
+        self._register_backend(torch.device("cpu"), custom, self._backend)
+        self._set_default_backend(custom)
+
+    def getBackendName(self):
+        return "dlaunch"
+
+    def name(self):
+        return "dlaunch"
+
+    def shutdown(self):
+        self._backend.shutdown()
+        super().shutdown()
+
+    def split_group(self, ranks, timeout=None, opts=None, group_name=None, group_desc=None, **_devices):
+        if self.rank() not in ranks:
+            return None
+        arguments = list(self._part(ranks, opts))
+        arguments[2] = timeout or arguments[2]
+        made = DlaunchProcessGroup(dist.PrefixStore(f"{group_name}/", self._store), *arguments)
+        made._set_group_name(group_name or arguments[4])
+        made._set_group_desc(group_desc or arguments[4])
+        return made
+
+
+def _is_alone(frame):
+    """Whether the group being made has no other backend. PyTorch does not pass it on; `frame` is its function."""
+    config = frame.f_locals.get("backend_config")
+    return config is not None and len(set(config.get_device_backend_map().values())) == 1
+
+
+def create(opts, _backend_options):
+    """For Backend.register_backend()."""
+    return make(opts, sys._getframe(1))
+
+
+def make(opts, frame):
+    """`frame`: of the function that makes PyTorch's group."""
+    job_ranks = list(opts.global_ranks_in_group or [])
+    kind = DlaunchProcessGroup if _is_alone(frame) else DlaunchBackend
+    return kind(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks,
+                f"group {opts.group_id}" if job_ranks else "default")

@@ -1,0 +1,262 @@
+"""A rank of torch_test.py: what a PyTorch program does with backend dlaunch, beside gloo in the same process.
+
+    torch_ranks.py compare | ddp | killed | again FILE
+"""
+
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+WHOLE = (torch.int8, torch.uint8, torch.int32, torch.int64)
+OPS = {"sum": dist.ReduceOp.SUM, "product": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX}
+BITS = {"band": dist.ReduceOp.BAND, "bor": dist.ReduceOp.BOR, "bxor": dist.ReduceOp.BXOR}
+COUNTS = (0, 1, 7, 1000)
+
+
+def values(rank, count, dtype):
+    return ((torch.arange(count) * 7 + rank * 3) % 5 + 1).to(dtype)
+
+
+def close(name, ours, theirs):
+    for one, other in zip(ours, theirs):
+        if dtype_is_exact(one.dtype):
+            assert torch.equal(one, other), f"{name}: {one} and gloo's {other}"
+        else:
+            torch.testing.assert_close(one, other, msg=lambda text: f"{name}: {text}")
+
+
+def dtype_is_exact(dtype):
+    return not (dtype.is_floating_point or dtype.is_complex)
+
+
+def reductions(group, rank, size, dtype, op, count):
+    total = values(rank, count, dtype)
+    dist.all_reduce(total, op, group=group)
+    yield total
+    total = values(rank, count, dtype)
+    work = dist.all_reduce(total, op, group=group, async_op=True)
+    assert work.wait() and work.is_completed()
+    yield total
+    root = values(rank, count, dtype)
+    dist.reduce(root, size - 1, op, group=group)
+    if rank == size - 1:
+        yield root
+    output = torch.zeros(count, dtype=dtype)
+    dist.reduce_scatter(output, list(values(rank, count * size, dtype).chunk(size)) if count else [output.clone()] * size, op,
+                        group=group)
+    yield output
+    several = [values(rank, count, dtype), values(rank, count + 3, dtype)]
+    dist.all_reduce_coalesced(several, op, group=group)
+    yield from several
+
+
+def movements(group, rank, size, dtype, count):
+    tensor = values(rank, count, dtype)
+    dist.broadcast(tensor, size - 1, group=group)
+    yield tensor
+    parts = [torch.zeros(count, dtype=dtype) for _ in range(size)]
+    dist.all_gather(parts, values(rank, count, dtype), group=group)
+    yield from parts
+    whole = torch.zeros(count * size, dtype=dtype)
+    dist.all_gather_into_tensor(whole, values(rank, count, dtype), group=group)
+    yield whole
+    parts = [torch.zeros(count, dtype=dtype) for _ in range(size)]
+    dist.gather(values(rank, count, dtype), parts if rank == 0 else None, dst=0, group=group)
+    yield from parts
+    output = torch.zeros(count, dtype=dtype)
+    dist.scatter(output, [values(i, count, dtype) for i in range(size)] if rank == 0 else None, src=0, group=group)
+    yield output
+    exchanged = torch.zeros(count * size, dtype=dtype)
+    dist.all_to_all_single(exchanged, values(rank, count * size, dtype), group=group)
+    yield exchanged
+    rows = torch.zeros(sum(i + 1 for i in range(size)), count, dtype=dtype)
+    given = values(rank, size * (rank + 1) * count, dtype).view(size * (rank + 1), count)
+    dist.all_to_all_single(rows, given, [i + 1 for i in range(size)], [rank + 1] * size, group=group)
+    yield rows
+    ring = torch.zeros(count, dtype=dtype)
+    requests = [dist.isend(values(rank, count, dtype), (rank + 1) % size, group=group, tag=5),
+                dist.irecv(ring, (rank - 1) % size, group=group, tag=5)]
+    for request in requests:
+        request.wait()
+    yield ring
+
+
+def objects(group, rank, size):
+    gathered = [None] * size
+    dist.all_gather_object(gathered, {"rank": rank}, group=group)
+    listed = [f"from {rank}", rank]
+    dist.broadcast_object_list(listed, src=1, group=group)
+    received = [None]
+    dist.scatter_object_list(received, [[i] for i in range(size)] if rank == 0 else None, src=0, group=group)
+    return gathered, listed, received
+
+
+def compare():
+    """Each call of the default group gives what gloo's gives."""
+    dist.init_process_group("dlaunch", timeout=timedelta(seconds=60))
+    rank, size = dist.get_rank(), dist.get_world_size()
+    gloo = dist.new_group(backend="gloo")
+    cells = 0
+    for dtype in FLOATS + WHOLE:
+        for count in COUNTS:
+            for name, op in {**OPS, **(BITS if dtype in WHOLE else {})}.items():
+                close(f"{name} {dtype} {count}", list(reductions(None, rank, size, dtype, op, count)),
+                      list(reductions(gloo, rank, size, dtype, op, count)))
+                cells += 1
+    for dtype in FLOATS + WHOLE + (torch.bool,):
+        for count in COUNTS[1:]:
+            close(f"moved {dtype} {count}", list(movements(None, rank, size, dtype, count)),
+                  list(movements(gloo, rank, size, dtype, count)))
+            cells += 1
+    assert objects(None, rank, size) == objects(gloo, rank, size)
+    beyond_gloo(rank, size)
+    groups(rank, size)
+    dist.destroy_process_group()
+    print(f"compared {cells}", flush=True)
+
+
+def beyond_gloo(rank, size):
+    """What gloo rejects: more dtypes, means, gaps, empty parts; and what it has besides."""
+    for dtype in (torch.int16, torch.uint16, torch.uint64, torch.complex64):
+        total = values(rank, 5, dtype)
+        dist.all_reduce(total)
+        want = sum(values(i, 5, torch.complex64 if dtype.is_complex else torch.int64) for i in range(size))
+        assert torch.equal(total.to(want.dtype), want), (dtype, total)
+    mean = values(rank, 9, torch.float32)
+    dist.all_reduce(mean, dist.ReduceOp.AVG)
+    torch.testing.assert_close(mean, sum(values(i, 9, torch.float32) for i in range(size)) / size)
+    eight_bit = values(rank, 6, torch.float32).to(torch.float8_e4m3fn)
+    dist.broadcast(eight_bit, 0)
+    assert torch.equal(eight_bit.float(), values(0, 6, torch.float32))
+    for async_op in (False, True):
+        gaps = values(rank, 12, torch.float32).view(3, 4).t()
+        work = dist.all_reduce(gaps, async_op=async_op)
+        if async_op:
+            assert torch.equal(work.get_future().wait()[0], gaps)
+        assert torch.equal(gaps, sum(values(i, 12, torch.float32).view(3, 4).t() for i in range(size)))
+    parts = [torch.zeros(4, 3).t() for _ in range(size)]
+    dist.all_gather(parts, values(rank, 12, torch.float32).view(3, 4))
+    assert all(torch.equal(parts[i], values(i, 12, torch.float32).view(3, 4)) for i in range(size))
+    with torch.inference_mode():
+        total = torch.ones(3)
+        dist.all_reduce(total)
+        assert total[0] == size
+    sparse = torch.sparse_coo_tensor([[rank]], [float(rank + 1)], (size,))
+    dist.all_reduce(sparse)
+    assert torch.equal(sparse.to_dense(), torch.arange(1, size + 1).float())
+    # Nobody holds the Work or the tensor: the operation's memory must live until its end.
+    for _ in range(50):
+        dist.all_reduce(torch.ones(100_000), async_op=True)
+    dist.barrier()
+    if rank == 0:
+        received = torch.zeros(1)
+        sources = sorted(dist.recv(received) for _ in range(size - 1))
+        assert sources == list(range(1, size)), sources
+    else:
+        dist.send(torch.ones(1), 0)
+    with dist._coalescing_manager() as together:
+        first, second = torch.ones(3), torch.ones(4)
+        dist.all_reduce(first)
+        dist.all_reduce(second)
+    assert first[0] == size and second[0] == size, together
+    dist.monitored_barrier(timeout=timedelta(seconds=30))
+
+
+def groups(rank, size):
+    last = dist.new_group([size - 2, size - 1])
+    if rank >= size - 2:
+        total = torch.tensor([float(rank)])
+        dist.all_reduce(total, group=last)
+        assert total.item() == 2 * size - 3
+        dist.broadcast(total, size - 1, group=last)
+    part = dist.split_group(split_ranks=[[0], list(range(1, size))])
+    total = torch.ones(1)
+    dist.all_reduce(total, group=part)
+    assert total.item() == (1 if rank == 0 else size - 1)
+    mesh = dist.init_device_mesh("cpu", (size,), mesh_dim_names=("dp",))
+    total = torch.ones(1)
+    dist.all_reduce(total, group=mesh.get_group("dp"))
+    assert total.item() == size
+    count = dist.group.WORLD._get_sequence_number_for_group()
+    dist.barrier()
+    assert dist.group.WORLD._get_sequence_number_for_group() == count + 1
+
+
+def ddp():
+    """The losses of data-parallel training equal gloo's, and the parameters are equal on all ranks."""
+    dist.init_process_group("dlaunch", timeout=timedelta(seconds=60))
+    rank = dist.get_rank()
+    curves = []
+    for backend in ("dlaunch", "gloo"):
+        group = dist.new_group(backend=backend)
+        torch.manual_seed(7)
+        model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+        model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        generator = torch.Generator().manual_seed(rank)
+        losses = []
+        for _ in range(20):
+            inputs = torch.randn(8, 20, generator=generator)
+            loss = (model(inputs) - inputs.sum(1, keepdim=True)).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        curves.append(losses)
+        flat = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+        everywhere = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
+        dist.all_gather(everywhere, flat, group=group)
+        assert all(torch.equal(everywhere[0], other) for other in everywhere)
+    torch.testing.assert_close(torch.tensor(curves[0]), torch.tensor(curves[1]))
+    assert curves[0][-1] < curves[0][0]
+    dist.destroy_process_group()
+    print("losses agree", flush=True)
+
+
+def killed():
+    """Rank 1 is killed: the others get a RuntimeError that names it, long before the timeout."""
+    dist.init_process_group("dlaunch", timeout=timedelta(seconds=100))
+    rank = dist.get_rank()
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    began = time.monotonic()
+    try:
+        while True:
+            dist.all_reduce(torch.ones(10))
+    except RuntimeError as error:
+        assert isinstance(error, dist.DistNetworkError) and "peer 1 on " in str(error), error
+        print(f"rank {rank} after {time.monotonic() - began:.3f} s: {error}", flush=True)
+    future = None
+    try:
+        future = dist.all_reduce(torch.ones(10), async_op=True).get_future()
+        future.wait()
+    except RuntimeError as error:
+        print(f"rank {rank} again: {error}", flush=True)
+    assert dist.group.WORLD.get_error() != torch._C._distributed_c10d.ErrorType.SUCCESS
+    print(f"rank {rank} has seen it", flush=True)
+    os._exit(0)
+
+
+def again():
+    """destroy_process_group and init_process_group once more, and a store that is not TCP's."""
+    for _ in range(2):
+        dist.init_process_group("dlaunch", timeout=timedelta(seconds=60))
+        dist.barrier()
+        dist.destroy_process_group()
+    store = dist.FileStore(sys.argv[2], int(os.environ["WORLD_SIZE"]))
+    dist.init_process_group("dlaunch", store=store, rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    assert total.item() == dist.get_world_size()
+    dist.destroy_process_group()
+    print("again", flush=True)
+
+
+{"compare": compare, "ddp": ddp, "killed": killed, "again": again}[sys.argv[1]]()
