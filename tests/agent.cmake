@@ -59,6 +59,7 @@ dlaunch_test(NAME agent_test
     agent/model/restart_policy_test.cpp
     agent/model/root_cause_test.cpp
     agent/model/stop_grace_test.cpp
+    agent/model/stragglers_test.cpp
     agent/model/suspension_detector_test.cpp
     agent/model/worker_environment_test.cpp
     agent/model/worker_record_test.cpp

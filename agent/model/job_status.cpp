@@ -10,6 +10,8 @@ void fields(auto& io, Of<WorkerStatus> auto& worker) {
   io.required("pid", worker.pid);
   io.required("state", worker.state);
   io("last_output", worker.last_output);
+  io("came_last", worker.came_last);
+  io("late_s", worker.late_s);
 }
 
 void fields(auto& io, Of<JobStatus> auto& status) {

@@ -13,9 +13,11 @@ namespace dlaunch::agent {
 struct WorkerStatus {
   int rank = 0;
   int local_rank = 0;
-  std::int64_t pid = 0;     // 0: not started yet
-  std::string state;        // starting, running, ended
-  std::string last_output;  // the beginning of the last line it wrote
+  std::int64_t pid = 0;         // 0: not started yet
+  std::string state;            // starting, running, ended
+  std::string last_output;      // the beginning of the last line it wrote
+  std::uint64_t came_last = 0;  // collectives to which it came last (agent/model/stragglers.h)
+  double late_s = 0;            // the time that the others waited for it alone in these
 
   bool operator==(const WorkerStatus&) const = default;
 };

@@ -74,9 +74,13 @@ std::string job_table(const std::vector<agent::JobStatus>& jobs) {
 
 std::string worker_table(const agent::JobStatus& job) {
   std::vector<std::vector<std::string>> rows = {{"  RANK", "LOCAL", "PID", "STATE"}};
+  const bool has_late = std::ranges::any_of(job.workers, &agent::WorkerStatus::came_last);
+  if (has_late) rows.front().insert(rows.front().end(), {"CAME LAST", "LATE"});
   for (const agent::WorkerStatus& worker : job.workers) {
     rows.push_back({"  " + std::to_string(worker.rank), std::to_string(worker.local_rank),
                     worker.pid > 0 ? std::to_string(worker.pid) : "-", sanitize_for_terminal(worker.state)});
+    if (has_late)
+      rows.back().insert(rows.back().end(), {std::to_string(worker.came_last), describe(worker.late_s)});
   }
   return columns(rows);
 }

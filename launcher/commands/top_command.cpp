@@ -73,6 +73,11 @@ std::string percent(double share) {
   return text;
 }
 
+std::string late(const agent::WorkerStatus& worker) {
+  if (worker.came_last == 0) return "-";
+  return to_words(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(worker.late_s)));
+}
+
 class Top {
  public:
   explicit Top(std::string job) : job_(std::move(job)) {}
@@ -88,7 +93,7 @@ class Top {
     std::string text = list.jobs.empty() ? "no jobs run on this machine\n" : job_table(list.jobs);
     for (const agent::JobStatus& job : list.jobs) {
       std::vector<std::vector<std::string>> rows = {
-          {"RANK", "PID", "STATE", "CPU", "MEMORY", "THREADS", "LAST OUTPUT"}};
+          {"RANK", "PID", "STATE", "CPU", "MEMORY", "THREADS", "LATE", "LAST OUTPUT"}};
       for (const agent::WorkerStatus& worker : job.workers) {
         const ProcessUse use = processes.tree(static_cast<pid_t>(worker.pid));
         const auto before = cpu_.find(worker.pid);
@@ -96,7 +101,8 @@ class Top {
         const double load = before == cpu_.end() ? 0 : std::max(0.0, use.cpu_s - before->second) / passed;
         rows.push_back({std::to_string(worker.rank), worker.pid > 0 ? std::to_string(worker.pid) : "-",
                         sanitize_for_terminal(worker.state), percent(load), mebibytes(use.memory),
-                        std::to_string(use.threads), sanitize_for_terminal(worker.last_output)});
+                        std::to_string(use.threads), late(worker),
+                        sanitize_for_terminal(worker.last_output)});
       }
       if (rows.size() > 1) text += "\njob " + sanitize_for_terminal(job.job) + "\n" + columns(rows);
     }

@@ -16,6 +16,7 @@
 #include "launcher/node/tls.h"
 #include "launcher/node/wall_clock.h"
 #include "store/base/log.h"
+#include "store/base/number.h"
 #include "store/base/random.h"
 
 namespace dlaunch::launcher {
@@ -185,11 +186,17 @@ void NodeAgent::make_runner() {
 void NodeAgent::show_world() {
   const auto view = [this] {
     const agent::Coordinator* coordinator = runner_->coordinator();
-    return coordinator != nullptr ? coordinator->view(dependencies_.loop.now()) : agent::WorldView{};
+    agent::WorldView seen =
+        coordinator != nullptr ? coordinator->view(dependencies_.loop.now()) : agent::WorldView{};
+    const std::string late = stragglers_ ? stragglers_->sentence() : "";
+    if (!late.empty()) seen.collectives.push_back(late);
+    return seen;
   };
   page_.add("/", "text/html; charset=utf-8", [view] { return agent::html(view()); });
   page_.add("/job", "application/json", [view] { return agent::to_json(view()); });
-  page_.add_metrics([view] { return agent::metrics(view()); });
+  page_.add_metrics([this, view] {
+    return agent::metrics(view()) + (stragglers_ ? agent::metrics(stragglers_->stragglers()) : "");
+  });
 }
 
 void NodeAgent::make_election() {
@@ -217,7 +224,23 @@ std::string NodeAgent::status_json() const {
     worker.last_output = dependencies_.output.last_line(
         {static_cast<std::uint32_t>(status.round), static_cast<std::uint32_t>(worker.local_rank)});
   }
+  if (stragglers_) stragglers_->add_to(status);
   return agent::to_json(status);
+}
+
+// With one worker here, there is none to compare it with.
+void NodeAgent::watch_stragglers() {
+  const agent::NodeSpec& node = dependencies_.plan.node;
+  if (node.pages_dir.empty() || node.slots < 2) return;
+  // For tests: a shorter time.
+  const auto setting = dependencies_.environment.find("DLAUNCH_STRAGGLER_WINDOW");
+  const auto seconds =
+      setting == dependencies_.environment.end() ? std::nullopt : parse_number<int>(setting->second);
+  stragglers_.emplace(
+      agent::StragglerWatch::Dependencies{dependencies_.loop, dependencies_.loop},
+      agent::StragglerWatch::Config{
+          std::chrono::seconds(seconds.value_or(60)), node.pages_dir, [this] { return runner_->status(); },
+          [this](const agent::LogMessage& message) { dependencies_.reporter.report(message); }});
 }
 
 Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {
@@ -237,6 +260,7 @@ Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {
   if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner_.expect_success();
   log::debug("the workers' cgroup: " + spawner_.about_cgroup());
   if (timer_fifo.exists()) watch_timers(timer_fifo);
+  watch_stragglers();
   return {};
 }
 

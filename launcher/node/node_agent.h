@@ -8,6 +8,7 @@
 #include "agent/election/etcd_election.h"
 #include "agent/node/runner.h"
 #include "agent/observe/postmortem.h"
+#include "agent/observe/straggler_watch.h"
 #include "agent/observe/timer_watch.h"
 #include "agent/observe/worker_pages.h"
 #include "agent/output/output.h"
@@ -88,6 +89,7 @@ class NodeAgent {
   void keep_leader_mark();
   void end_leader_mark();
   [[nodiscard]] std::string status_json() const;
+  void watch_stragglers();
   void watch_timers(const agent::TimerFifo& fifo);
 
   Dependencies dependencies_;
@@ -105,6 +107,7 @@ class NodeAgent {
   std::optional<agent::Runner> runner_;
   std::optional<agent::StatusSocket> status_socket_;
   std::optional<agent::TimerWatch> timers_;
+  std::optional<agent::StragglerWatch> stragglers_;
 };
 
 }  // namespace dlaunch::launcher

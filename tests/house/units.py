@@ -28,6 +28,7 @@ COVERED_BY = {
     "agent/model/spawner": "sim/swarm_test.cpp",
     "agent/model/worker_exit": "agent/model/exit_status_test.cpp",
     "agent/model/worker_records": "agent/model/diagnosis_test.cpp",
+    "agent/observe/straggler_watch": "process/hang_test.py",
     "agent/observe/crash_report": "runtime/record/crash_recorder_test.cpp",
     "agent/node/reporter": "agent/node/runner_test.cpp",
     "launcher/build_commit": "process/write_commit_test.py",

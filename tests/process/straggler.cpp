@@ -19,7 +19,8 @@
 //   straggler group      the last one does not come to make a group
 //   straggler world      nor, after all have destroyed the default group, to make another
 //   straggler keys       all wait for such a key
-//   straggler first      nor, at the beginning, to make the default group
+//   straggler slow       none does, but the last one needs five times as long between two sums, until the job
+//   is stopped straggler first      nor, at the beginning, to make the default group
 //
 // After a restart all do what they should.
 #include <dlaunch/distributed.h>
@@ -114,6 +115,15 @@ void get_stuck(const std::string& how) {
   }
 }
 
+[[noreturn]] void be_slow() {
+  const bool is_last = dlaunch::get_rank() == dlaunch::get_world_size() - 1;
+  for (;;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(is_last ? 100 : 20));
+    std::vector<std::int64_t> sum{1};
+    dlaunch::all_reduce(dlaunch::Tensor::of(sum));
+  }
+}
+
 bool is_last_of_job() {
   const char* const rank = std::getenv("RANK");
   const char* const size = std::getenv("WORLD_SIZE");
@@ -127,6 +137,7 @@ void work(const std::string& how) {
     for (;;) pause();
   }
   dlaunch::init_process_group();
+  if (how == "slow") be_slow();
   for (int i = 1; i <= sums; ++i) {
     if (i == last_good + 1) wait_until_the_others_have_their_sums();
     if (i == last_good + 1 && first) get_stuck(how);

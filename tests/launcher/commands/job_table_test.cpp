@@ -34,6 +34,16 @@ TEST(JobTable, ShowsWorkers) {
             "  5     1      -     starting\n");
 }
 
+TEST(JobTable, ShowsRanksThatCameLate) {
+  agent::JobStatus job = agent::example_status();
+  job.workers[0].came_last = 58;
+  job.workers[0].late_s = 48;
+  EXPECT_EQ(worker_table(job),
+            "  RANK  LOCAL  PID   STATE     CAME LAST  LATE\n"
+            "  4     0      5000  running   58         48 s\n"
+            "  5     1      -     starting  0          0 ms\n");
+}
+
 TEST(JobTable, NothingSteersTheTerminal) {
   agent::JobStatus job = agent::example_status();
   job.program = "./x \x1b[2Jy\nz\u009B2J\u202E|";

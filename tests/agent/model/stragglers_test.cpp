@@ -1,0 +1,119 @@
+#include "agent/model/stragglers.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/agent/model/made_page.h"
+
+namespace dlaunch::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::int64_t ms = 1'000'000;
+
+// Four ranks of a group; rank 2 comes 80 ms after the others to each collective, every 100 ms.
+class StragglersTest : public ::testing::Test {
+ protected:
+  StragglersTest() {
+    for (int rank = 0; rank < 4; ++rank) pages_.emplace_back(rank, 4).add_group(1, "default");
+    stragglers_.begin_round(now_);
+  }
+  void run(int steps, std::int64_t late_ms, page::Operation operation = page::Operation::all_reduce) {
+    for (int i = 0; i < steps; ++i) {
+      ++step_;
+      now_ += milliseconds(100);
+      for (std::size_t rank = 0; rank < pages_.size(); ++rank) {
+        const auto at = static_cast<std::int64_t>(step_) * 100 * ms +
+                        (rank == 2 ? late_ms * ms : static_cast<std::int64_t>(rank) * ms);
+        pages_[rank].end(pages_[rank].enter(1, operation, step_, at), at + ms);
+      }
+    }
+  }
+  void look() {
+    std::vector<WorkerRecord> records;
+    for (MadePage& page : pages_) records.push_back(*parse_worker_page(page.bytes(), page.bytes()));
+    stragglers_.look(now_, records);
+  }
+
+  TimePoint now_{seconds(1000)};
+  std::uint64_t step_ = 0;
+  std::vector<MadePage> pages_;
+  Stragglers stragglers_{seconds(10)};
+};
+
+TEST_F(StragglersTest, ASlowRankIsNamedOnceInARound) {
+  run(50, 80);
+  look();
+  EXPECT_FALSE(stragglers_.take_note(now_)) << "the window is not over";
+  run(50, 80);
+  look();
+  const auto note = stragglers_.take_note(now_);
+  ASSERT_TRUE(note);
+  EXPECT_EQ(note->rank, 2);
+  EXPECT_EQ(
+      describe(*note),
+      "rank 2 is slow: in the last 10 s it came last to 100 of 100 collectives of group default, and the "
+      "others waited 7.7 s for it alone (77 %)");
+  EXPECT_FALSE(stragglers_.take_note(now_));
+  EXPECT_TRUE(stragglers_.worst(now_));
+  EXPECT_EQ(stragglers_.ranks().at(2).came_last, 100U);
+  EXPECT_EQ(stragglers_.ranks().at(2).waited.count() / ms, 236 * 100);
+  EXPECT_EQ(stragglers_.groups().at("default").collectives, 100U);
+  EXPECT_EQ(stragglers_.groups().at("default").longest, milliseconds(80));
+  const std::string text = metrics(stragglers_);
+  EXPECT_NE(text.find("\ndlaunch_rank_last_total{rank=\"2\"} 100\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\ndlaunch_rank_late_seconds_total{rank=\"2\"} 7.7"), std::string::npos) << text;
+  EXPECT_NE(text.find("\ndlaunch_group_arrival_spread_seconds_total{group=\"default\"} 8.0"),
+            std::string::npos)
+      << text;
+  stragglers_.begin_round(now_);
+  EXPECT_TRUE(stragglers_.ranks().empty());
+}
+
+TEST_F(StragglersTest, ItIsForgottenWhenItHasRecovered) {
+  run(100, 80);
+  look();
+  EXPECT_TRUE(stragglers_.worst(now_));
+  for (int i = 0; i < 11; ++i) {
+    run(10, 1);
+    look();
+  }
+  EXPECT_FALSE(stragglers_.worst(now_));
+}
+
+TEST_F(StragglersTest, AFewLongWaitsAreNoStraggler) {
+  run(100, 1);
+  run(4, 3000);
+  look();
+  EXPECT_FALSE(stragglers_.worst(now_));
+}
+
+TEST_F(StragglersTest, OnlyCollectivesThatNeedAllRanksCount) {
+  run(100, 80, page::Operation::broadcast);
+  look();
+  EXPECT_TRUE(stragglers_.ranks().empty());
+}
+
+TEST_F(StragglersTest, ACollectiveIsComparedWhenAllHaveCome) {
+  run(1, 80);
+  pages_[0].enter(1, page::Operation::all_reduce, 2, 1000 * ms);
+  look();
+  look();
+  EXPECT_EQ(stragglers_.groups().at("default").collectives, 1U);
+  for (std::size_t rank = 1; rank < 4; ++rank)
+    pages_[rank].enter(1, page::Operation::all_reduce, 2, 2000 * ms);
+  look();
+  EXPECT_EQ(stragglers_.groups().at("default").collectives, 2U);
+  EXPECT_EQ(stragglers_.groups().at("default").longest, seconds(1));
+}
+
+TEST_F(StragglersTest, RecordsThatWereOverwrittenAreLeftOut) {
+  for (int i = 0; i < 3; ++i) run(5000, 80);
+  look();
+  EXPECT_LE(stragglers_.groups().at("default").collectives, page::max_records);
+  EXPECT_GT(stragglers_.groups().at("default").collectives, 0U);
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
