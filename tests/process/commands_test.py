@@ -247,7 +247,7 @@ class Top(Commands):
         self.status(lambda s: len(s["workers"]) == 2 and all(w["last_output"] for w in s["workers"]), "both speak")
         done = self.run_command("top", self.id)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"\n0 +\d+ +running +\d+% +\d+M +1 +busy 0\n1 +\d+ +running +\d+% +\d+M +1 +busy 1\n$")
+        self.assertRegex(done.stdout, r"\n0 +\d+ +running +\d+% +\d+M +1 +- +busy 0\n1 +\d+ +running +\d+% +\d+M +1 +- +busy 1\n$")
 
     def test_a_live_view_that_q_ends(self):
         self.start("sh", "-c", "echo first words; exec sleep 1000")
