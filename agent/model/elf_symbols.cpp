@@ -72,7 +72,8 @@ std::vector<std::string> function_names(const ReadAt& read, std::span<const std:
   std::vector<std::string> found(addresses.size());
   const std::vector<Elf64_Shdr> sections = sections_of(read);
   std::uint64_t rest = most_bytes;
-  for (const Elf64_Word type : {SHT_SYMTAB, SHT_DYNSYM}) {  // a stripped file has only the second
+  for (const auto type :
+       {Elf64_Word{SHT_SYMTAB}, Elf64_Word{SHT_DYNSYM}}) {  // a stripped file has only the second
     for (const Elf64_Shdr& table : sections) {
       const bool is_usable = table.sh_type == type && table.sh_link < sections.size() &&
                              table.sh_size <= rest && table.sh_offset <= UINT64_MAX - table.sh_size;

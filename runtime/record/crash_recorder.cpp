@@ -99,13 +99,18 @@ std::uint8_t module_number(page::Crash& crash, const char* path) {
   return static_cast<std::uint8_t>(crash.modules++);
 }
 
+// Addresses come as numbers, from registers and from the unwinder.
+void* pointer_to(std::uintptr_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 // `address` is within the instruction.
 void add_frame(page::Crash& crash, std::uintptr_t address) {
   if (crash.frames == page::Crash::max_frames) return;
   std::uint8_t module = page::Crash::no_module;
   std::uint64_t offset = address;
   dl_find_object found{};
-  if (_dl_find_object(reinterpret_cast<void*>(address), &found) == 0 && found.dlfo_link_map != nullptr) {
+  if (_dl_find_object(pointer_to(address), &found) == 0 && found.dlfo_link_map != nullptr) {
     module = module_number(crash, found.dlfo_link_map->l_name);
     if (module != page::Crash::no_module) offset = address - found.dlfo_link_map->l_addr;
   }
@@ -142,14 +147,14 @@ void put_interrupted_stack(page::Crash& crash, const void* context) {
       static_cast<std::size_t>(backtrace(addresses.data(), static_cast<int>(addresses.size())));
   const std::span<void*> all = std::span(addresses).first(count);
   const Registers registers = registers_of(context);
-  const auto at = std::find(all.begin(), all.end(), reinterpret_cast<void*>(registers.instruction));
+  const auto at = std::find(all.begin(), all.end(), pointer_to(registers.instruction));
   add_frame(crash, registers.instruction);
   if (at != all.end()) return add_callers(crash, {at + 1, all.end()});
 #if defined(__x86_64__)
   // A call of what is no function: the unwinder stops there, but the return address is on the stack.
   dl_find_object found{};
-  if (_dl_find_object(reinterpret_cast<void*>(registers.instruction), &found) != 0 && registers.stack != 0)
-    add_frame(crash, *reinterpret_cast<const std::uintptr_t*>(registers.stack) - 1);
+  if (_dl_find_object(pointer_to(registers.instruction), &found) != 0 && registers.stack != 0)
+    add_frame(crash, *static_cast<const std::uintptr_t*>(pointer_to(registers.stack)) - 1);
 #endif
 }
 
