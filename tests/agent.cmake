@@ -123,6 +123,7 @@ dlaunch_test(NAME agent_output_test
   SOURCES
     agent/observe/exit_facts_test.cpp
     agent/observe/oom_watch_test.cpp
+    agent/observe/plain_file_test.cpp
     agent/observe/postmortem_test.cpp
     agent/observe/process_condition_test.cpp
     agent/observe/timer_watch_test.cpp

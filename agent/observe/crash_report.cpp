@@ -1,12 +1,8 @@
 #include "agent/observe/crash_report.h"
 
 #include <cxxabi.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -16,6 +12,7 @@
 #include <vector>
 
 #include "agent/model/elf_symbols.h"
+#include "agent/observe/plain_file.h"
 #include "store/base/sanitize.h"
 #include "store/base/small_file.h"
 
@@ -23,37 +20,6 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr std::size_t most_named_frames = 24;
-
-class Module {
- public:
-  explicit Module(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    struct stat about {};
-    is_file_ = fd_ >= 0 && fstat(fd_, &about) == 0 && S_ISREG(about.st_mode);
-  }
-  ~Module() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Module(const Module&) = delete;
-  Module& operator=(const Module&) = delete;
-
-  [[nodiscard]] std::string read(std::uint64_t offset, std::size_t size) const {
-    std::string bytes(is_file_ ? size : 0, '\0');
-    std::size_t have = 0;
-    while (have < bytes.size()) {
-      const ssize_t got =
-          pread(fd_, bytes.data() + have, bytes.size() - have, static_cast<off_t>(offset + have));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;
-      have += static_cast<std::size_t>(got);
-    }
-    bytes.resize(have);
-    return bytes;
-  }
-
- private:
-  int fd_;
-  bool is_file_ = false;
-};
 
 // As the program's source has it.
 std::string readable(std::string name) {
@@ -79,7 +45,7 @@ void name_frames_of(const std::string& path, std::span<CrashFrame> frames) {
     here.push_back(&frame);
     addresses.push_back(frame.offset);
   }
-  const Module module(path);
+  const PlainFile module(path);
   const auto names = function_names(
       [&](std::uint64_t offset, std::size_t size) { return module.read(offset, size); }, addresses);
   for (std::size_t i = 0; i < here.size(); ++i) {

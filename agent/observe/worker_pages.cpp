@@ -1,50 +1,18 @@
 #include "agent/observe/worker_pages.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <string_view>
 #include <utility>
 
+#include "agent/observe/plain_file.h"
 #include "agent/observe/process_condition.h"
 
 namespace dlaunch::agent {
 namespace {
 
-// A page's file, open for reading. It is not mapped, because a worker could truncate it.
-class PageFile {
- public:
-  explicit PageFile(const std::string& path)
-      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
-    struct stat about {};
-    if (fd_ >= 0 && (fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode))) close(std::exchange(fd_, -1));
-  }
-  ~PageFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  PageFile(const PageFile&) = delete;
-  PageFile& operator=(const PageFile&) = delete;
-
-  // Its first `size` bytes, or all if it has fewer.
-  [[nodiscard]] std::string read(std::size_t size) const {
-    std::string bytes(fd_ < 0 ? 0 : size, '\0');
-    std::size_t have = 0;
-    while (have < bytes.size()) {
-      const ssize_t got = pread(fd_, bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;
-      have += static_cast<std::size_t>(got);
-    }
-    bytes.resize(have);
-    return bytes;
-  }
-
- private:
-  int fd_;
-};
+// A link in the place of a page would be another program's.
+PlainFile page_file(const std::string& path) { return PlainFile(path, O_NOFOLLOW); }
 
 WorkerSeen without_page(const WorkerHere& worker, int world_size) {
   WorkerSeen seen;
@@ -68,8 +36,8 @@ void WorkerPages::prepare(ProcKey key) {
 Activity WorkerPages::activity(std::uint32_t round, int slots) {
   Activity sum;
   for (int i = 0; i < slots && !pages_dir_.empty(); ++i) {
-    const PageFile file(worker_page_path(pages_dir_, round, static_cast<std::uint32_t>(i)));
-    const std::string header = file.read(sizeof(page::Header));
+    const PlainFile file = page_file(worker_page_path(pages_dir_, round, static_cast<std::uint32_t>(i)));
+    const std::string header = file.read(0, sizeof(page::Header));
     const auto one = parse_page_head(as_byte_span(header));
     if (!one) continue;
     sum.moves += one->activity.moves;
@@ -104,10 +72,11 @@ std::vector<GroupProgress> WorkerPages::group_progress(std::uint32_t round,
 }
 
 std::optional<WorkerSeen> read_worker_page(const std::string& path) {
-  const PageFile file(path);
-  if (!parse_page_head(as_byte_span(file.read(sizeof(page::Header))))) return std::nullopt;  // most are empty
-  const std::string first = file.read(sizeof(page::Page));
-  const std::string second = file.read(sizeof(page::Page));
+  const PlainFile file = page_file(path);
+  if (!parse_page_head(as_byte_span(file.read(0, sizeof(page::Header)))))
+    return std::nullopt;  // most are empty
+  const std::string first = file.read(0, sizeof(page::Page));
+  const std::string second = file.read(0, sizeof(page::Page));
   auto record = parse_worker_page(as_byte_span(first), as_byte_span(second));
   if (!record) return std::nullopt;
   const Condition condition = condition_of(record->pid);
