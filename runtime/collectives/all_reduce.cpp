@@ -202,9 +202,9 @@ AllReduceAlgorithm all_reduce_algorithm(int ranks, std::size_t bytes) {
 
 void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction) {
   if (is_integer_avg(dtype, reduction)) {
-    std::vector<std::int64_t> parts = avg_parts(values, dtype, exchange.size());
-    all_reduce(exchange, std::as_writable_bytes(std::span(parts)), DType::int64, {});
-    return store_avg(values, dtype, parts, exchange.size());
+    return average(values, dtype, exchange.size(), true, [&exchange](std::span<std::byte> parts) {
+      all_reduce(exchange, parts, DType::int64, {});
+    });
   }
   const AllReduceAlgorithm algorithm = all_reduce_algorithm(exchange.size(), values.size());
   if (exchange.size() > 1 && algorithm == AllReduceAlgorithm::doubling) {

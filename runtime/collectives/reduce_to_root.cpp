@@ -69,10 +69,9 @@ void reduce_to_root(Exchange& exchange, std::span<std::byte> values, DType dtype
                     int root) {
   const bool is_root = exchange.rank() == root;
   if (is_integer_avg(dtype, reduction)) {
-    std::vector<std::int64_t> parts = avg_parts(values, dtype, exchange.size());
-    reduce_to_root(exchange, std::as_writable_bytes(std::span(parts)), DType::int64, {}, root);
-    if (is_root) store_avg(values, dtype, parts, exchange.size());
-    return;
+    return average(values, dtype, exchange.size(), is_root, [&](std::span<std::byte> parts) {
+      reduce_to_root(exchange, parts, DType::int64, {}, root);
+    });
   }
   if (values.size() > Exchange::fragment_limit && exchange.size() > 1) {
     by_blocks(exchange, values, dtype, reduction, root);

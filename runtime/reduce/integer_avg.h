@@ -22,4 +22,13 @@ std::vector<std::int64_t> avg_parts(std::span<const std::byte> values, DType dty
 // Sets `values` to the average, rounded towards zero. `sum`: the sum of the parts over all ranks.
 void store_avg(std::span<std::byte> values, DType dtype, std::span<const std::int64_t> sum, int ranks);
 
+// Averages `values` over the ranks. `sum` adds up the parts (bytes of DType::int64) over all ranks; they are
+// the result where `takes_result`.
+template <class Sum>
+void average(std::span<std::byte> values, DType dtype, int ranks, bool takes_result, const Sum& sum) {
+  std::vector<std::int64_t> parts = avg_parts(values, dtype, ranks);
+  sum(std::as_writable_bytes(std::span(parts)));
+  if (takes_result) store_avg(values, dtype, parts, ranks);
+}
+
 }  // namespace dlaunch::internal

@@ -74,9 +74,8 @@ std::vector<SharedCall::Region> SharedCall::all_reduce_regions(std::size_t bytes
 
 void SharedCall::all_reduce(Bytes values, DType dtype, const Reduction& reduction) {
   if (is_integer_avg(dtype, reduction)) {
-    std::vector<std::int64_t> parts = avg_parts(values, dtype, static_cast<int>(size()));
-    all_reduce(std::as_writable_bytes(std::span(parts)), DType::int64, {});
-    return store_avg(values, dtype, parts, static_cast<int>(size()));
+    return average(values, dtype, static_cast<int>(size()), true,
+                   [&](Bytes parts) { all_reduce(parts, DType::int64, {}); });
   }
   if (values.size() <= short_reduction) {
     return reduce_short(values, dtype, reduction, orders_.doubling(size()), all_ranks);
@@ -91,10 +90,8 @@ void SharedCall::all_reduce_coalesced(std::span<const Bytes> tensors, DType dtyp
 
 void SharedCall::reduce(Bytes values, DType dtype, const Reduction& reduction, int root) {
   if (is_integer_avg(dtype, reduction)) {
-    std::vector<std::int64_t> parts = avg_parts(values, dtype, static_cast<int>(size()));
-    reduce(std::as_writable_bytes(std::span(parts)), DType::int64, {}, root);
-    if (self() == static_cast<std::size_t>(root)) store_avg(values, dtype, parts, static_cast<int>(size()));
-    return;
+    return average(values, dtype, static_cast<int>(size()), self() == static_cast<std::size_t>(root),
+                   [&](Bytes parts) { reduce(parts, DType::int64, {}, root); });
   }
   if (values.size() <= Exchange::fragment_limit && values.size() <= shared::eager_size) {
     return reduce_short(values, dtype, reduction, orders_.binomial(size(), static_cast<std::size_t>(root)),
