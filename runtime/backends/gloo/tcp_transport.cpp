@@ -330,7 +330,7 @@ void TcpTransport::wake_all() {
 // the one that failed first.
 void TcpTransport::throw_if_ended(EndpointLock& lock) {
   if (!ended_) return;
-  if (!std::exchange(has_left_, true)) send_goodbye(lock, GoodbyeMessage::giving_up(*ended_, blamed_));
+  send_reason(lock);
   throw DistNetworkError(*ended_, {.peer = blamed_});
 }
 
@@ -341,16 +341,21 @@ void TcpTransport::throw_left(int rank) {
 void TcpTransport::give_up(const std::string& reason, int blamed) noexcept {
   EndpointLock lock(endpoint_->mutex());
   end(reason, blamed);
-  if (std::exchange(has_left_, true)) return;
-  // If something ended the transport before, the others get that reason.
-  send_goodbye(lock, GoodbyeMessage::giving_up(*ended_, blamed_));
+  send_reason(lock);
+}
+
+// Why the transport ended: the first reason.
+void TcpTransport::send_reason(EndpointLock& lock) {
+  if (!std::exchange(has_left_, true)) send_goodbye(lock, GoodbyeMessage::giving_up(*ended_, blamed_));
 }
 
 void TcpTransport::shutdown(Deadline deadline) noexcept {
   EndpointLock lock(endpoint_->mutex());
-  if (!std::exchange(has_left_, true))
-    send_goodbye(lock, ended_ ? GoodbyeMessage::giving_up(*ended_, blamed_)
-                              : GoodbyeMessage::leaving(std::uncaught_exceptions() > 0 ? in_exception : ""));
+  if (ended_) {
+    send_reason(lock);
+  } else if (!std::exchange(has_left_, true)) {
+    send_goodbye(lock, GoodbyeMessage::leaving(std::uncaught_exceptions() > 0 ? in_exception : ""));
+  }
   await_goodbye_acks(lock, deadline);
 }
 

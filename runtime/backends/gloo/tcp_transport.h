@@ -142,6 +142,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   [[noreturn]] void throw_left(int rank);
   void give_up(const std::string& reason, int blamed) noexcept;
   void leave(const std::string& reason) noexcept;
+  void send_reason(EndpointLock& lock);
   void send_goodbye(EndpointLock& lock, const GoodbyeMessage& words);
   void await_goodbye_acks(EndpointLock& lock, Deadline deadline);
 
