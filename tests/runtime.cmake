@@ -90,6 +90,7 @@ dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunc
   SOURCES
     runtime/base/quick_clock_test.cpp
     runtime/hierarchical_collectives/hierarchical_call_test.cpp
+    runtime/hierarchical_collectives/rows_test.cpp
     runtime/point_to_point/memory_messenger_test.cpp
     runtime/point_to_point/memory_protocol_ends_test.cpp
     runtime/point_to_point/memory_protocol_test.cpp

@@ -1,6 +1,4 @@
 // The collectives that only move data.
-#include <algorithm>
-#include <cstring>
 #include <deque>
 #include <vector>
 
@@ -8,72 +6,19 @@
 #include "runtime/collectives/broadcast.h"
 #include "runtime/collectives/gather.h"
 #include "runtime/hierarchical_collectives/hierarchical_call.h"
+#include "runtime/hierarchical_collectives/rows.h"
 #include "runtime/shared_collectives/rounds.h"
 
 namespace dlaunch::internal {
 
-namespace {
-
-template <class Byte>
-std::size_t size_of_all(std::span<const std::span<Byte>> blocks) {
-  std::size_t size = 0;
-  for (const std::span<Byte> block : blocks) size += block.size();
-  return size;
-}
-
-// Whether each block begins where the one before ends.
-template <class Byte>
-bool is_one_piece(std::span<const std::span<Byte>> blocks) {
-  for (std::size_t i = 1; i < blocks.size(); ++i) {
-    if (blocks[i].data() != blocks[i - 1].data() + blocks[i - 1].size()) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 void HierarchicalCall::broadcast(Bytes values, int src) {
-  choose_delegates(src);
+  root_ = src;
   const int host = static_cast<int>(hosts_.host_of(src));
   // The source does not wait for its host if the values are short.
   const bool begins_at_home = rank_ == src && values.size() <= shared::eager_size;
   if (begins_at_home) broadcast_on_host(values);
   if (is_delegate()) internal::broadcast(exchange(), values, host);
   if (!begins_at_home) broadcast_on_host(values);
-}
-
-// The blocks of a host's ranks: where they are to be, if they are in one piece there, otherwise in `scratch`,
-// from which such a row is taken.
-HierarchicalCall::Bytes HierarchicalCall::row_of(std::span<const Bytes> blocks, Bytes& scratch) {
-  const std::size_t size = size_of_all(blocks);
-  if (is_one_piece(blocks)) return {blocks.front().data(), size};
-  const Bytes row = scratch.first(size);
-  scratch = scratch.subspan(size);
-  return row;
-}
-
-// As row_of, of what is sent.
-HierarchicalCall::ConstBytes HierarchicalCall::packed(std::span<const ConstBytes> blocks, Bytes& scratch) {
-  const std::size_t size = size_of_all(blocks);
-  if (is_one_piece(blocks)) return {blocks.front().data(), size};
-  const Bytes row = scratch.first(size);
-  scratch = scratch.subspan(size);
-  pack(row, blocks);
-  return row;
-}
-
-void HierarchicalCall::pack(Bytes row, std::span<const ConstBytes> blocks) {
-  for (const ConstBytes block : blocks) {
-    copy(row.data(), block);
-    row = row.subspan(block.size());
-  }
-}
-
-void HierarchicalCall::unpack(std::span<const Bytes> blocks, ConstBytes row) {
-  for (const Bytes block : blocks) {
-    copy(block.data(), row.first(block.size()));
-    row = row.subspan(block.size());
-  }
 }
 
 // Short data reach a host's ranks in one message, long ones host by host.
@@ -93,11 +38,9 @@ void HierarchicalCall::all_gather(std::span<const Bytes> outputs, ConstBytes inp
   for (std::size_t host = 0; host < hosts_.hosts(); ++host) {
     blocks.push_back(of_host(outputs, host));
     if (are_short) {
-      const std::size_t size = size_of_all(std::span<const Bytes>(blocks.back()));
-      rows.push_back(scratch.first(size));
-      scratch = scratch.subspan(size);
+      rows.push_back(take(scratch, size_of_all(std::span<const Bytes>(blocks.back()))));
     } else {
-      rows.push_back(row_of(blocks.back(), scratch));
+      rows.push_back(row_for(blocks.back(), scratch));
     }
   }
   const Bytes own = rows[own_host_];
@@ -151,7 +94,7 @@ std::vector<HierarchicalCall::Bytes> HierarchicalCall::cut(Bytes row, std::size_
 
 // Long blocks go to the root from each rank: a delegate would only copy them.
 void HierarchicalCall::gather_long(std::span<const Bytes> outputs, ConstBytes input, int root) {
-  choose_delegates(root);
+  root_ = root;
   Exchange all(transport_, workspace_, fingerprint_, sequence_, deadline_);
   const std::size_t root_host = hosts_.host_of(root);
   if (own_host_ != root_host) return all.send(root, input).wait();
@@ -173,7 +116,7 @@ void HierarchicalCall::gather_long(std::span<const Bytes> outputs, ConstBytes in
 }
 
 void HierarchicalCall::scatter_long(Bytes output, std::span<const ConstBytes> inputs, int root) {
-  choose_delegates(root);
+  root_ = root;
   Exchange all(transport_, workspace_, fingerprint_, sequence_, deadline_);
   const std::size_t root_host = hosts_.host_of(root);
   if (own_host_ != root_host) return all.receive(root, output).wait_in_place();
@@ -196,7 +139,7 @@ void HierarchicalCall::scatter_long(Bytes output, std::span<const ConstBytes> in
 
 void HierarchicalCall::gather(std::span<const Bytes> outputs, ConstBytes input, int root) {
   if (input.size() > Exchange::eager_limit) return gather_long(outputs, input, root);
-  choose_delegates(root);
+  root_ = root;
   const std::size_t root_host = hosts_.host_of(root);
   Bytes scratch = is_delegate() ? own_scratch(input.size() * hosts_.ranks()) : Bytes();
   const Bytes own = scratch.first(is_delegate() ? input.size() * own_ranks().size() : 0);
@@ -216,7 +159,7 @@ void HierarchicalCall::gather(std::span<const Bytes> outputs, ConstBytes input, 
 
   std::vector<Bytes> rows;
   for (std::size_t host = 0; host < hosts_.hosts(); ++host)
-    rows.push_back(row_of(of_host(outputs, host), scratch));
+    rows.push_back(row_for(of_host(outputs, host), scratch));
   gather_rows(rows, rows[root_host], static_cast<int>(root_host));
   for (std::size_t host = 0; host < hosts_.hosts(); ++host) {
     if (host != root_host) unpack(of_host(outputs, host), rows[host]);
@@ -225,7 +168,7 @@ void HierarchicalCall::gather(std::span<const Bytes> outputs, ConstBytes input, 
 
 void HierarchicalCall::scatter(Bytes output, std::span<const ConstBytes> inputs, int root) {
   if (output.size() > Exchange::eager_limit) return scatter_long(output, inputs, root);
-  choose_delegates(root);
+  root_ = root;
   const std::size_t root_host = hosts_.host_of(root);
   const std::size_t row_size = output.size() * own_ranks().size();
   std::vector<ConstBytes> own_blocks;
@@ -236,7 +179,7 @@ void HierarchicalCall::scatter(Bytes output, std::span<const ConstBytes> inputs,
     std::vector<ConstBytes> rows;
     for (std::size_t host = 0; host < hosts_.hosts(); ++host) {
       const std::vector<ConstBytes> blocks = of_host(inputs, host);
-      rows.push_back(host == root_host ? ConstBytes(unused) : packed(blocks, scratch));
+      rows.push_back(host == root_host ? ConstBytes(unused) : row_of(blocks, scratch));
     }
     scatter_rows(unused, rows, static_cast<int>(root_host));
   } else if (is_delegate()) {

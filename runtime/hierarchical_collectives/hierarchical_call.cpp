@@ -16,24 +16,23 @@ HierarchicalCall::HierarchicalCall(const HierarchicalGroup& group, const Collect
       own_host_(group.hosts.host_of(rank_)) {
   if (group.memory != nullptr)
     local_.emplace(*group.memory, workspace_, group.orders, fingerprint, deadline, hosts_.ranks());
-  choose_delegates(no_root);
 }
 
-// The root is the delegate of its host.
-void HierarchicalCall::choose_delegates(int root) {
-  delegates_.clear();
-  for (std::size_t host = 0; host < hosts_.hosts(); ++host)
-    delegates_.push_back(hosts_.ranks_of(host).front());
-  if (root != no_root) delegates_[hosts_.host_of(root)] = root;
+int HierarchicalCall::delegate_of(std::size_t host) const {
+  if (root_ != no_root && hosts_.host_of(root_) == host) return root_;
+  return hosts_.ranks_of(host).front();
 }
 
 int HierarchicalCall::delegate_place() const {
-  return static_cast<int>(hosts_.place_of(delegates_[own_host_]));
+  return static_cast<int>(hosts_.place_of(delegate_of(own_host_)));
 }
 
-// REQUIRES: the delegates are chosen, and this rank is one.
+// REQUIRES: the root is known, and this rank is a delegate.
 Exchange& HierarchicalCall::exchange() {
-  if (!exchange_) exchange_.emplace(transport_, workspace_, fingerprint_, sequence_, deadline_, delegates_);
+  if (!exchange_) {
+    for (std::size_t host = 0; host < hosts_.hosts(); ++host) delegates_.push_back(delegate_of(host));
+    exchange_.emplace(transport_, workspace_, fingerprint_, sequence_, deadline_, delegates_);
+  }
   return *exchange_;
 }
 

@@ -23,6 +23,7 @@
 #include "runtime/collectives/collective_fingerprint.h"
 #include "runtime/collectives/exchange.h"
 #include "runtime/collectives/workspace.h"
+#include "runtime/shared_collectives/call_functions.h"
 #include "runtime/shared_collectives/shared_call.h"
 #include "runtime/shared_memory/group_memory.h"
 #include "runtime/shared_memory/host_map.h"
@@ -64,8 +65,9 @@ class HierarchicalCall {
  private:
   static constexpr int no_root = -1;
 
-  void choose_delegates(int root);
-  [[nodiscard]] bool is_delegate() const { return delegates_[own_host_] == rank_; }
+  // The root on its host, the lowest rank on others.
+  [[nodiscard]] int delegate_of(std::size_t host) const;
+  [[nodiscard]] bool is_delegate() const { return delegate_of(own_host_) == rank_; }
   // The place of this host's delegate among its ranks.
   [[nodiscard]] int delegate_place() const;
   [[nodiscard]] const std::vector<int>& own_ranks() const { return hosts_.ranks_of(own_host_); }
@@ -75,14 +77,9 @@ class HierarchicalCall {
   void reduce_on_host(Bytes values, DType dtype, const Reduction& reduction);
   void broadcast_on_host(Bytes values);
 
-  // Blocks of the ranks of one host, one behind the other.
   Bytes own_scratch(std::size_t size) { return workspace_.scratch(size, Workspace::of_hosts); }
   template <class Span>
   std::vector<Span> of_host(std::span<const Span> blocks, std::size_t host) const;
-  static Bytes row_of(std::span<const Bytes> blocks, Bytes& scratch);
-  static ConstBytes packed(std::span<const ConstBytes> blocks, Bytes& scratch);
-  static void pack(Bytes row, std::span<const ConstBytes> blocks);
-  static void unpack(std::span<const Bytes> blocks, ConstBytes row);
   [[nodiscard]] std::vector<Bytes> cut(Bytes row, std::size_t block) const;
   [[nodiscard]] bool hosts_are_even() const;
   void gather_rows(std::span<const Bytes> rows, ConstBytes own, int root_host);
@@ -99,48 +96,10 @@ class HierarchicalCall {
   const int rank_;
   const std::size_t own_host_;
   std::optional<SharedCall> local_;  // none: this rank is alone on its host
-  std::vector<int> delegates_;       // by host
+  int root_ = no_root;               // of this call
+  std::vector<int> delegates_;       // by host; of exchange_
   std::optional<Exchange> exchange_;
 };
-
-// As runtime/collectives/, so that all kinds of calls look the same.
-inline void all_reduce(HierarchicalCall& call, HierarchicalCall::Bytes values, DType dtype,
-                       const Reduction& reduction) {
-  call.all_reduce(values, dtype, reduction);
-}
-inline void all_reduce_coalesced(HierarchicalCall& call, std::span<const HierarchicalCall::Bytes> tensors,
-                                 DType dtype, const Reduction& reduction) {
-  call.all_reduce_coalesced(tensors, dtype, reduction);
-}
-inline void reduce_to_root(HierarchicalCall& call, HierarchicalCall::Bytes values, DType dtype,
-                           const Reduction& reduction, int root) {
-  call.reduce(values, dtype, reduction, root);
-}
-inline void reduce_scatter(HierarchicalCall& call, HierarchicalCall::Bytes output,
-                           std::span<const HierarchicalCall::ConstBytes> inputs, DType dtype,
-                           const Reduction& reduction) {
-  call.reduce_scatter(output, inputs, dtype, reduction);
-}
-inline void broadcast(HierarchicalCall& call, HierarchicalCall::Bytes values, int src) {
-  call.broadcast(values, src);
-}
-inline void all_gather(HierarchicalCall& call, std::span<const HierarchicalCall::Bytes> outputs,
-                       HierarchicalCall::ConstBytes input) {
-  call.all_gather(outputs, input);
-}
-inline void gather(HierarchicalCall& call, std::span<const HierarchicalCall::Bytes> outputs,
-                   HierarchicalCall::ConstBytes input, int root) {
-  call.gather(outputs, input, root);
-}
-inline void scatter(HierarchicalCall& call, HierarchicalCall::Bytes output,
-                    std::span<const HierarchicalCall::ConstBytes> inputs, int root) {
-  call.scatter(output, inputs, root);
-}
-inline void all_to_all(HierarchicalCall& call, std::span<const HierarchicalCall::Bytes> outputs,
-                       std::span<const HierarchicalCall::ConstBytes> inputs) {
-  call.all_to_all(outputs, inputs);
-}
-inline void barrier(HierarchicalCall& call) { call.barrier(); }
 
 // The blocks of that host's ranks.
 template <class Span>

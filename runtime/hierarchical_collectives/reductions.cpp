@@ -1,13 +1,15 @@
 // The collectives that reduce.
-#include <cstring>
+#include <vector>
 
 #include "runtime/collectives/all_reduce.h"
 #include "runtime/collectives/coalesced.h"
 #include "runtime/collectives/reduce_scatter.h"
 #include "runtime/collectives/reduce_to_root.h"
 #include "runtime/hierarchical_collectives/hierarchical_call.h"
+#include "runtime/hierarchical_collectives/rows.h"
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
+#include "runtime/shared_collectives/rounds.h"
 
 namespace dlaunch::internal {
 
@@ -32,10 +34,8 @@ void HierarchicalCall::reduce_on_host(Bytes values, DType dtype, const Reduction
 
 void HierarchicalCall::all_reduce(Bytes values, DType dtype, const Reduction& reduction) {
   if (is_integer_avg(dtype, reduction)) {
-    const int ranks = static_cast<int>(hosts_.ranks());
-    std::vector<std::int64_t> parts = avg_parts(values, dtype, ranks);
-    all_reduce(std::as_writable_bytes(std::span(parts)), DType::int64, {});
-    return store_avg(values, dtype, parts, ranks);
+    return average(values, dtype, static_cast<int>(hosts_.ranks()), true,
+                   [&](Bytes parts) { all_reduce(parts, DType::int64, {}); });
   }
   reduce_on_host(values, dtype, reduction);
   if (is_delegate()) internal::all_reduce(exchange(), values, dtype, without_factor(reduction));
@@ -49,19 +49,16 @@ void HierarchicalCall::all_reduce_coalesced(std::span<const Bytes> tensors, DTyp
 
 void HierarchicalCall::reduce(Bytes values, DType dtype, const Reduction& reduction, int root) {
   if (is_integer_avg(dtype, reduction)) {
-    const int ranks = static_cast<int>(hosts_.ranks());
-    std::vector<std::int64_t> parts = avg_parts(values, dtype, ranks);
-    reduce(std::as_writable_bytes(std::span(parts)), DType::int64, {}, root);
-    if (rank_ == root) store_avg(values, dtype, parts, ranks);
-    return;
+    return average(values, dtype, static_cast<int>(hosts_.ranks()), rank_ == root,
+                   [&](Bytes parts) { reduce(parts, DType::int64, {}, root); });
   }
-  choose_delegates(root);
+  root_ = root;
   if (!is_delegate()) return reduce_on_host(values, dtype, reduction);
   // The values of other ranks than the root stay as they are.
   Bytes sum = values;
   if (rank_ != root && !values.empty()) {
     sum = own_scratch(values.size());
-    std::memcpy(sum.data(), values.data(), values.size());
+    copy(sum.data(), values);
   }
   reduce_on_host(sum, dtype, reduction);
   reduce_to_root(exchange(), sum, dtype, without_factor(reduction), static_cast<int>(hosts_.host_of(root)));
@@ -75,21 +72,13 @@ void HierarchicalCall::reduce_scatter(Bytes output, std::span<const ConstBytes> 
         output, inputs, dtype, static_cast<int>(hosts_.ranks()), static_cast<std::size_t>(rank_),
         [&](Bytes sum, std::span<const ConstBytes> wide) { reduce_scatter(sum, wide, DType::int64, {}); });
   }
-  std::size_t total = 0;
-  for (const ConstBytes input : inputs) total += input.size();
-  const Bytes all = own_scratch(total);
+  const Bytes all = own_scratch(size_of_all(inputs));
+  Bytes scratch = all;
   std::vector<Bytes> rows;
-  std::size_t at = 0;
-  Bytes own;
   for (std::size_t host = 0; host < hosts_.hosts(); ++host) {
-    const std::size_t begin = at;
-    for (const int rank : hosts_.ranks_of(host)) {
-      const ConstBytes input = inputs[static_cast<std::size_t>(rank)];
-      if (!input.empty()) std::memcpy(all.data() + at, input.data(), input.size());
-      if (rank == rank_) own = all.subspan(at, input.size());
-      at += input.size();
-    }
-    rows.push_back(all.subspan(begin, at - begin));
+    const std::vector<ConstBytes> blocks = of_host(inputs, host);
+    rows.push_back(take(scratch, size_of_all(std::span<const ConstBytes>(blocks))));
+    pack(rows.back(), blocks);
   }
   reduce_on_host(all, dtype, reduction);
   const Bytes result = rows[own_host_];
@@ -98,7 +87,10 @@ void HierarchicalCall::reduce_scatter(Bytes output, std::span<const ConstBytes> 
     internal::reduce_scatter(exchange(), result, parts, dtype, without_factor(reduction));
   }
   broadcast_on_host(result);
-  if (!own.empty()) std::memcpy(output.data(), own.data(), own.size());
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < hosts_.place_of(rank_); ++i)
+    at += inputs[static_cast<std::size_t>(own_ranks()[i])].size();
+  copy(output.data(), result.subspan(at, output.size()));
 }
 
 }  // namespace dlaunch::internal

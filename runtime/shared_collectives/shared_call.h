@@ -18,6 +18,7 @@
 #include "dlaunch/backend.h"
 #include "runtime/collectives/collective_fingerprint.h"
 #include "runtime/collectives/workspace.h"
+#include "runtime/shared_collectives/call_functions.h"
 #include "runtime/shared_collectives/reduction_order.h"
 #include "runtime/shared_memory/group_memory.h"
 
@@ -117,42 +118,6 @@ class SharedCall {
   bool lends_ = false;                    // others may read this rank's memory
   std::vector<std::uint64_t> addresses_;  // by rank: of what it lends to this rank
 };
-
-// As runtime/collectives/, so that both kinds of calls look the same.
-inline void all_reduce(SharedCall& call, SharedCall::Bytes values, DType dtype, const Reduction& reduction) {
-  call.all_reduce(values, dtype, reduction);
-}
-inline void all_reduce_coalesced(SharedCall& call, std::span<const SharedCall::Bytes> tensors, DType dtype,
-                                 const Reduction& reduction) {
-  call.all_reduce_coalesced(tensors, dtype, reduction);
-}
-inline void reduce_to_root(SharedCall& call, SharedCall::Bytes values, DType dtype,
-                           const Reduction& reduction, int root) {
-  call.reduce(values, dtype, reduction, root);
-}
-inline void reduce_scatter(SharedCall& call, SharedCall::Bytes output,
-                           std::span<const SharedCall::ConstBytes> inputs, DType dtype,
-                           const Reduction& reduction) {
-  call.reduce_scatter(output, inputs, dtype, reduction);
-}
-inline void broadcast(SharedCall& call, SharedCall::Bytes values, int src) { call.broadcast(values, src); }
-inline void all_gather(SharedCall& call, std::span<const SharedCall::Bytes> outputs,
-                       SharedCall::ConstBytes input) {
-  call.all_gather(outputs, input);
-}
-inline void gather(SharedCall& call, std::span<const SharedCall::Bytes> outputs, SharedCall::ConstBytes input,
-                   int root) {
-  call.gather(outputs, input, root);
-}
-inline void scatter(SharedCall& call, SharedCall::Bytes output,
-                    std::span<const SharedCall::ConstBytes> inputs, int root) {
-  call.scatter(output, inputs, root);
-}
-inline void all_to_all(SharedCall& call, std::span<const SharedCall::Bytes> outputs,
-                       std::span<const SharedCall::ConstBytes> inputs) {
-  call.all_to_all(outputs, inputs);
-}
-inline void barrier(SharedCall& call) { call.barrier(); }
 
 // What a GroupMemory calls when a peer's fingerprint differs: throws DistNetworkError that shows both calls.
 void throw_other_call(int peer, const shared::Fingerprint& theirs, const shared::Fingerprint& ours);

@@ -39,6 +39,7 @@ COVERED_BY = {
     "runtime/hierarchical_collectives/data_movement": "runtime/hierarchical_collectives/hierarchical_call_test.cpp",
     "runtime/hierarchical_collectives/reductions": "runtime/hierarchical_collectives/hierarchical_call_test.cpp",
     "runtime/shared_collectives/all_to_all": "runtime/shared_collectives/shared_call_test.cpp",
+    "runtime/shared_collectives/call_functions": "runtime/shared_collectives/shared_call_test.cpp",
     "runtime/shared_collectives/data_movement": "runtime/shared_collectives/shared_call_test.cpp",
     "runtime/shared_collectives/reductions": "runtime/shared_collectives/shared_call_test.cpp",
     "runtime/shared_collectives/rounds": "runtime/shared_collectives/shared_call_test.cpp",
