@@ -7,6 +7,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/commands/endpoint_status_test.cpp
     launcher/commands/flight_record_test.cpp
     launcher/commands/job_dump_test.cpp
+    launcher/commands/job_trace_test.cpp
     launcher/commands/job_list_test.cpp
     launcher/commands/job_table_test.cpp
     launcher/commands/log_locator_test.cpp
@@ -153,5 +154,6 @@ if(DLAUNCH_LINKS_STATICALLY)
   dlaunch_script_tests(NAME names SCRIPT process/names_test.py BASE Names)
 endif()
 dlaunch_script_tests(NAME hang SCRIPT process/hang_test.py BASE Hang)
+dlaunch_script_tests(NAME trace SCRIPT process/trace_test.py BASE Hang)
 dlaunch_script_tests(NAME drop_in SCRIPT process/drop_in_test.py BASE DropIn)
 dlaunch_script_tests(NAME terminal SCRIPT process/terminal_test.py BASE Terminal)

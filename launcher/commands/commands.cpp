@@ -8,6 +8,7 @@
 #include "launcher/commands/stop_command.h"
 #include "launcher/commands/store_command.h"
 #include "launcher/commands/top_command.h"
+#include "launcher/commands/trace_command.h"
 
 namespace dlaunch::launcher {
 
@@ -18,6 +19,7 @@ const std::vector<Command>& commands() {
       {"stop", "end a job", run_stop},
       {"logs", "show what a job's workers wrote into log files", run_logs},
       {"dump", "show where each worker of a job is: collectives, threads, stacks", run_dump},
+      {"trace", "write the latest operations of all ranks as a trace for Perfetto", run_trace},
       {"doctor", "check this machine, and the connection to another", run_doctor},
       {"completion", "print the completion script of a shell", run_completion},
       {"store", "run a key-value store server, or query one", run_store},

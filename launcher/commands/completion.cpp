@@ -90,7 +90,7 @@ std::string fill(std::string_view pattern, const Parts& parts) {
 // names its words.
 Parts common_parts(const std::string& program, const std::string& command) {
   return {{"commands", command_names("|")},
-          {"job_commands", "status|top|stop|logs|dump"},
+          {"job_commands", "status|top|stop|logs|dump|trace"},
           {"options",
            program + " " + command + R"( --help 2>/dev/null | sed -nE 's/^ +(-.,)?(--[a-z-]+).*/\2/p')"},
           {"jobs",

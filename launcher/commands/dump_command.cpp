@@ -5,11 +5,11 @@
 #include <system_error>
 #include <utility>
 
-#include "agent/observe/worker_pages.h"
 #include "launcher/commands/command_parser.h"
 #include "launcher/commands/endpoint_status.h"
 #include "launcher/commands/job_dump.h"
 #include "launcher/commands/job_list.h"
+#include "launcher/commands/job_records.h"
 #include "launcher/commands/process_stacks.h"
 #include "launcher/console/command_io.h"
 #include "launcher/flags/value_parsers.h"
@@ -24,17 +24,6 @@ constexpr Duration debugger_patience = std::chrono::seconds(20);  // with one wo
 constexpr Duration coordinator_patience = std::chrono::seconds(2);
 constexpr Duration whole_patience = std::chrono::minutes(2);  // with all
 
-WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& status) {
-  WorkerDump worker{status, status.pid, std::nullopt, {}, "", "", ""};
-  if (!job.pages_dir.empty()) {
-    worker.seen = agent::read_worker_page(agent::worker_page_path(
-        job.pages_dir, static_cast<std::uint32_t>(job.round), static_cast<std::uint32_t>(status.local_rank)));
-  }
-  // The worker may be a shell that waits for the recording process.
-  if (worker.seen && worker.seen->condition != agent::Condition::ended) worker.pid = worker.seen->record.pid;
-  return worker;
-}
-
 // Empty if the coordinator does not answer, or no node has reported to it.
 std::vector<std::string> query_coordinator(const agent::JobStatus& job, const std::string& secret) {
   const auto address = parse_address(job.endpoint, 0);
@@ -43,11 +32,9 @@ std::vector<std::string> query_coordinator(const agent::JobStatus& job, const st
   return view && view->job == job.job ? std::move(view->collectives) : std::vector<std::string>{};
 }
 
-// All records first: they must show one moment, and a debugger is slow.
+// All records first: a debugger is slow.
 JobDump read_job(agent::JobStatus job, const std::string& secret, bool stacks) {
-  JobDump dump{std::move(job), {}, steady_now(), {}};
-  for (const agent::WorkerStatus& status : dump.job.workers)
-    dump.workers.push_back(read_worker(dump.job, status));
+  JobDump dump = read_records(std::move(job));
   dump.whole_job = query_coordinator(dump.job, secret);
   if (!stacks) return dump;
   const TimePoint deadline = steady_now() + whole_patience;
@@ -118,21 +105,10 @@ int run_dump(const std::vector<std::string>& arguments) {
 
   const auto secret = read_secret(token_file, take_secret_variable());
   if (!secret) return fail(secret.error());
-  JobList list = select_jobs(running_jobs(), words[0]);
-  for (const std::int64_t pid : list.silent)
-    fail("agent " + std::to_string(pid) +
-         " does not answer: it may be suspended; continue it with kill -CONT");
-  if (list.jobs.empty()) {
-    return fail("no job '" + words[0] + "' runs on this machine; dlaunch status lists the running jobs");
-  }
-  if (list.jobs.size() > 1) {
-    std::string pids;
-    for (const agent::JobStatus& job : list.jobs)
-      pids += (pids.empty() ? "" : ", ") + std::to_string(job.agent);
-    return fail("several agents of job '" + words[0] + "' run on this machine: name one by its pid: " + pids);
-  }
+  auto job = find_one_job(words[0]);
+  if (!job) return fail(job.error());
   const bool wants_stacks = !no_stacks && (flight_folder.empty() || !json_file.empty());
-  const JobDump dump = read_job(std::move(list.jobs.front()), *secret, wants_stacks);
+  const JobDump dump = read_job(std::move(*job), *secret, wants_stacks);
   const int flown = flight_folder.empty() ? 0 : write_flight(dump, flight_folder);
   if (flown != 0 || (json_file.empty() && !flight_folder.empty())) return flown;
   return json_file.empty() ? print(to_text(dump)) : write(to_json(dump), json_file);

@@ -200,4 +200,21 @@ Result<JobList> find_jobs(const std::string& name) {
   return Error{ErrorKind::not_found, "no job '" + name + "' runs on this machine", "", "", hint};
 }
 
+Result<agent::JobStatus> find_one_job(const std::string& name) {
+  auto list = find_jobs(name);
+  if (!list) return std::move(list).error();
+  if (list->jobs.empty()) {
+    return Error{ErrorKind::not_found, "agent " + name + " does not answer: it may be suspended", "", "",
+                 "continue it with kill -CONT " + name};
+  }
+  if (list->jobs.size() > 1) {
+    std::string pids;
+    for (const agent::JobStatus& job : list->jobs)
+      pids += (pids.empty() ? "" : ", ") + std::to_string(job.agent);
+    return Error{ErrorKind::invalid, "several agents of job '" + name + "' run on this machine", "", "",
+                 "name one by its pid: " + pids};
+  }
+  return std::move(list->jobs.front());
+}
+
 }  // namespace dlaunch::launcher

@@ -27,4 +27,7 @@ JobList prefer_jobs_of(std::int64_t user, JobList list);
 // The running jobs that `name` selects. An error if there are none.
 Result<JobList> find_jobs(const std::string& name);
 
+// The only running job that `name` selects. An error if there is none, or more than one agent of it here.
+Result<agent::JobStatus> find_one_job(const std::string& name);
+
 }  // namespace dlaunch::launcher

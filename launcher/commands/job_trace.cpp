@@ -1,0 +1,258 @@
+#include "launcher/commands/job_trace.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "store/base/sanitize.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// --- Reading
+
+constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t latest_ns = largest / 2;  // the year 2116; differences do not overflow
+
+struct Malformed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A number that is null or not there is 0.
+std::int64_t number_in(const Json& object, const char* key, std::int64_t most) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return 0;
+  if (!found->is_number_integer()) throw Malformed(std::string(key) + " is no integer");
+  const auto value = found->get<std::int64_t>();
+  if (value < 0 || value > most) throw Malformed(std::string(key) + " is out of range");
+  return value;
+}
+
+// [[8]] has 8 elements, [] none.
+std::int64_t elements_in(const Json& sizes) {
+  if (!sizes.is_array() || sizes.empty() || !sizes[0].is_array() || sizes[0].empty()) return 0;
+  return sizes[0][0].is_number_unsigned() ? sizes[0][0].get<std::int64_t>() : 0;
+}
+
+std::string members_of(const Json& groups, const std::string& name) {
+  const auto found = groups.find(name);
+  return found == groups.end() ? "" : found->at("ranks").get<std::string>();
+}
+
+TracedOperation operation_in(const Json& entry, const Json& groups) {
+  TracedOperation operation;
+  operation.began_ns = number_in(entry, "time_created_ns", latest_ns);
+  operation.ended_ns = number_in(entry, "time_discovered_completed_ns", latest_ns);
+  if (operation.ended_ns != 0) operation.ended_ns = std::max(operation.ended_ns, operation.began_ns);
+  operation.group = entry.at("process_group").at(0).get<std::string>();
+  operation.backend = entry.at("process_group").at(1).get<std::string>();
+  operation.members = members_of(groups, operation.group);
+  const auto name = entry.at("profiling_name").get<std::string>();  // "gloo:all_reduce"
+  operation.name = name.substr(name.find(':') + 1);
+  operation.sequence = number_in(entry, "op_id", largest);
+  operation.is_collective = number_in(entry, "collective_seq_id", largest) > 0;
+  operation.state = entry.at("state").get<std::string>();
+  if (operation.state != "completed" && operation.ended_ns != 0) operation.state = "failed";
+  const bool has_input = !entry.at("input_dtypes").empty();
+  const Json& dtypes = entry.at(has_input ? "input_dtypes" : "output_dtypes");
+  operation.elements = elements_in(entry.at(has_input ? "input_sizes" : "output_sizes"));
+  operation.dtype = dtypes.empty() ? "" : dtypes.at(0).get<std::string>();
+  return operation;
+}
+
+TracedNode node_in(const Json& dump) {
+  TracedNode node{dump.at("job").get<std::string>(), {}};
+  const auto host = dump.at("host").get<std::string>();
+  for (const Json& worker : dump.at("workers")) {
+    const auto flight = worker.find("flight");
+    if (flight == worker.end()) continue;
+    const auto rank = static_cast<int>(number_in(*flight, "rank", std::numeric_limits<int>::max()));
+    for (const Json& entry : flight->at("entries")) {
+      TracedOperation operation = operation_in(entry, flight->at("pg_config"));
+      operation.rank = rank;
+      operation.host = host;
+      node.operations.push_back(std::move(operation));
+    }
+  }
+  return node;
+}
+
+// --- Writing
+
+// Operations of one track follow each other; overlapping ones are on several. Of one rank.
+class Tracks {
+ public:
+  // In the order in which the operations begin. Returns the track's number.
+  int place(const TracedOperation& operation) {
+    std::vector<Lane>& lanes = lanes_[operation.group];
+    const std::int64_t end = operation.ended_ns == 0 ? largest : operation.ended_ns;
+    const auto free =
+        std::ranges::find_if(lanes, [&](const Lane& lane) { return lane.busy_until <= operation.began_ns; });
+    if (free != lanes.end()) {
+      free->busy_until = end;
+      return free->track;
+    }
+    lanes.push_back({next_, end});
+    std::string name = "group " + operation.group + " (" + operation.backend + ")";
+    if (lanes.size() > 1) name += ", " + std::to_string(lanes.size());
+    names_.emplace_back(next_, std::move(name));
+    return next_++;
+  }
+
+  [[nodiscard]] std::span<const std::pair<int, std::string>> names() const { return names_; }
+
+ private:
+  struct Lane {
+    int track;
+    std::int64_t busy_until;
+  };
+  std::map<std::string, std::vector<Lane>> lanes_;  // by group
+  std::vector<std::pair<int, std::string>> names_;
+  int next_ = 1;
+};
+
+class Trace {
+ public:
+  explicit Trace(std::vector<TracedOperation> operations) : operations_(std::move(operations)) {
+    const auto identity = [](const TracedOperation& o) {
+      return std::tie(o.began_ns, o.rank, o.group, o.name, o.sequence);
+    };
+    // A later dump shows its end.
+    std::ranges::sort(operations_, std::ranges::greater(), &TracedOperation::ended_ns);
+    std::ranges::stable_sort(operations_, {}, identity);
+    const auto is_same = [&](const auto& a, const auto& b) { return identity(a) == identity(b); };
+    operations_.erase(std::unique(operations_.begin(), operations_.end(), is_same), operations_.end());
+    if (!operations_.empty()) origin_ns_ = operations_.front().began_ns;
+  }
+
+  Json to_json() {
+    for (const TracedOperation& operation : operations_) add(operation);
+    add_names();
+    add_arrows();
+    return {{"displayTimeUnit", "ns"},
+            {"otherData", {{"begins_unix_ns", origin_ns_}}},
+            {"traceEvents", std::move(events_)}};
+  }
+
+ private:
+  // The operations of one collective, or what looks like it.
+  struct Call {
+    std::map<int, const TracedOperation*> by_rank;  // the latest of each
+  };
+
+  // Microseconds since the first operation.
+  [[nodiscard]] double when(std::int64_t ns) const { return static_cast<double>(ns - origin_ns_) / 1000; }
+
+  void add(const TracedOperation& operation) {
+    const int track = tracks_[operation.rank].place(operation);
+    track_of_[&operation] = track;
+    hosts_[operation.rank] = operation.host;
+    Json details = {{"sequence", operation.sequence}, {"state", operation.state}};
+    if (!operation.dtype.empty()) {
+      details["elements"] = operation.elements;
+      details["dtype"] = operation.dtype;
+    }
+    Json event = {{"name", operation.name},
+                  {"cat", operation.is_collective ? "collective" : "other"},
+                  {"ph", operation.ended_ns == 0 ? "B" : "X"},
+                  {"pid", operation.rank},
+                  {"tid", track},
+                  {"ts", when(operation.began_ns)},
+                  {"args", std::move(details)}};
+    if (operation.ended_ns != 0) event["dur"] = when(operation.ended_ns) - when(operation.began_ns);
+    events_.push_back(std::move(event));
+    if (operation.is_collective)
+      calls_[{operation.group, operation.members, operation.sequence}].by_rank[operation.rank] = &operation;
+  }
+
+  void add_names() {
+    for (const auto& [rank, tracks] : tracks_) {
+      events_.push_back({{"name", "process_name"},
+                         {"ph", "M"},
+                         {"pid", rank},
+                         {"args", {{"name", "rank " + std::to_string(rank) + " on " + hosts_[rank]}}}});
+      events_.push_back(
+          {{"name", "process_sort_index"}, {"ph", "M"}, {"pid", rank}, {"args", {{"sort_index", rank}}}});
+      for (const auto& [track, name] : tracks.names()) {
+        events_.push_back({{"name", "thread_name"},
+                           {"ph", "M"},
+                           {"pid", rank},
+                           {"tid", track},
+                           {"args", {{"name", name}}}});
+      }
+    }
+  }
+
+  // From the last to come to those that ended after that. A rank that ended before did not wait for it.
+  void add_arrows() {
+    int arrow = 0;
+    for (const auto& [key, call] : calls_) {
+      if (call.by_rank.size() < 2 || call.by_rank.size() != count_of(std::get<1>(key))) continue;
+      const TracedOperation* const last = std::ranges::max_element(call.by_rank, {}, [](const auto& one) {
+                                            return one.second->began_ns;
+                                          })->second;
+      for (const auto& [rank, operation] : call.by_rank) {
+        if (operation == last || operation->ended_ns <= last->began_ns) continue;
+        ++arrow;
+        add_end("s", arrow, *last, last->began_ns);
+        add_end("f", arrow, *operation, operation->ended_ns);
+      }
+    }
+  }
+
+  void add_end(const char* phase, int arrow, const TracedOperation& operation, std::int64_t ns) {
+    events_.push_back({{"name", "last to come"},
+                       {"cat", "order"},
+                       {"ph", phase},
+                       {"bp", "e"},
+                       {"id", arrow},
+                       {"pid", operation.rank},
+                       {"tid", track_of_[&operation]},
+                       {"ts", when(ns)}});
+  }
+
+  // "[0, 1, 2]": 3.
+  static std::size_t count_of(const std::string& members) {
+    return members.size() <= 2 ? 0 : static_cast<std::size_t>(std::ranges::count(members, ',')) + 1;
+  }
+
+  std::vector<TracedOperation> operations_;  // by the time at which they began
+  std::int64_t origin_ns_ = 0;
+  Json events_ = Json::array();
+  std::map<int, Tracks> tracks_;  // by rank
+  std::map<int, std::string> hosts_;
+  std::map<const TracedOperation*, int> track_of_;
+  std::map<std::tuple<std::string, std::string, std::int64_t>, Call> calls_;  // by group, members, number
+};
+
+}  // namespace
+
+Result<TracedNode> operations_in(std::string_view dump, const std::string& source) {
+  try {
+    return node_in(Json::parse(dump));
+  } catch (const std::exception& e) {
+    return Error{ErrorKind::invalid, source + " is no output of dlaunch dump --json", "",
+                 sanitize_for_terminal(e.what()), ""};
+  }
+}
+
+std::string to_trace(std::vector<TracedOperation> operations) {
+  // One event a line. Names may be any bytes, but JSON must be UTF-8.
+  Json trace = Trace(std::move(operations)).to_json();
+  const Json events = std::exchange(trace["traceEvents"], Json::array());
+  std::string text = trace.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.resize(text.size() - 2);  // "]}"
+  for (std::size_t i = 0; i < events.size(); ++i)
+    text += (i == 0 ? "\n" : ",\n") + events[i].dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text + "\n]}\n";
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,45 @@
+// A trace of a job's operations in Chrome's trace event format, which Perfetto shows too, from what
+// `dlaunch dump --json` writes on each host of the job. Pure.
+//
+// Each rank is a process of the trace, and each of its groups a track; operations that overlap have tracks of
+// their own. If a collective's operations on all ranks of its group are known, arrows lead from the rank that
+// came last to those that waited for it. Times are those of each host's clock.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/base/result.h"
+
+namespace dlaunch::launcher {
+
+struct TracedOperation {
+  int rank = 0;               // in the job
+  std::int64_t began_ns = 0;  // since 1970
+  std::int64_t ended_ns = 0;  // 0: it has not
+  std::string group;
+  std::string members;  // the group's ranks as a list: "[0, 1]"
+  std::string backend;
+  std::string name;           // "all_reduce", "send 1->2"
+  std::int64_t sequence = 0;  // of the collectives, or of the messages of its group
+  bool is_collective = false;
+  std::string state;          // "completed", "started", "scheduled"; as in the flight recorder
+  std::int64_t elements = 0;  // of the input, or else of the output
+  std::string dtype;          // PyTorch's name; empty: it has none
+  std::string host;
+};
+
+struct TracedNode {
+  std::string job;
+  std::vector<TracedOperation> operations;
+};
+
+// Of one dump, which may be any bytes. `source`: its name, for the error.
+Result<TracedNode> operations_in(std::string_view dump, const std::string& source);
+
+// In any order. An operation that is in several dumps counts once, as in the latest.
+std::string to_trace(std::vector<TracedOperation> operations);
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,176 @@
+#include "launcher/commands/job_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "launcher/commands/job_dump.h"
+#include "tests/agent/model/made_page.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+using agent::MadePage;
+using nlohmann::json;
+using page::Operation;
+
+constexpr std::int64_t ms = 1'000'000;
+
+std::string dump_of(const std::vector<const MadePage*>& pages, const std::string& host = "a") {
+  JobDump dump;
+  dump.job.job = "j";
+  dump.job.host = host;
+  for (const MadePage* page : pages) {
+    WorkerDump worker;
+    worker.seen = {*agent::parse_worker_page(page->bytes(), page->bytes()), agent::Condition::runs};
+    dump.workers.push_back(worker);
+  }
+  return to_json(dump);
+}
+
+json trace_of(const std::vector<std::string>& dumps) {
+  std::vector<TracedOperation> operations;
+  for (const std::string& dump : dumps) {
+    auto node = operations_in(dump, "dump");
+    EXPECT_TRUE(node) << node.error().message();
+    std::ranges::copy(node->operations, std::back_inserter(operations));
+  }
+  return json::parse(to_trace(operations));
+}
+
+std::vector<json> events(const json& trace, const std::string& phase) {
+  std::vector<json> found;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] == phase) found.push_back(event);
+  }
+  return found;
+}
+
+// Two ranks of group "default". Rank 1 comes last, 3 ms after rank 0; both end at 5 ms.
+class JobTrace : public testing::Test {
+ protected:
+  JobTrace() {
+    for (MadePage* page : {&first_, &second_}) page->add_group(1, "default");
+    first_.end(first_.enter(1, Operation::all_reduce, 1, 1 * ms), 5 * ms);
+    second_.end(second_.enter(1, Operation::all_reduce, 1, 4 * ms), 5 * ms);
+  }
+
+  MadePage first_{0, 2};
+  MadePage second_{1, 2};
+};
+
+TEST_F(JobTrace, ShowsEachOperation) {
+  const json trace = trace_of({dump_of({&first_, &second_})});
+  EXPECT_EQ(trace["otherData"]["begins_unix_ns"], 1 * ms);
+  const std::vector<json> complete = events(trace, "X");
+  ASSERT_EQ(complete.size(), 2U);
+  EXPECT_EQ(complete[0],
+            json::parse(R"({"name": "all_reduce", "cat": "collective", "ph": "X", "pid": 0, "tid": 1,
+      "ts": 0.0, "dur": 4000.0, "args": {"sequence": 1, "state": "completed", "elements": 8, "dtype": "Float"}})"));
+  EXPECT_EQ(complete[1]["pid"], 1);
+  EXPECT_EQ(complete[1]["ts"], 3000.0);
+  EXPECT_EQ(complete[1]["dur"], 1000.0);
+}
+
+TEST_F(JobTrace, NamesRanksHostsAndGroups) {
+  const json trace = trace_of({dump_of({&first_}, "a"), dump_of({&second_}, "b")});
+  std::map<std::tuple<std::string, int>, std::string> names;
+  for (const json& event : events(trace, "M")) {
+    if (event["args"].contains("name")) names[{event["name"], event["pid"]}] = event["args"]["name"];
+  }
+  EXPECT_EQ(names, (std::map<std::tuple<std::string, int>, std::string>{
+                       {{"process_name", 0}, "rank 0 on a"},
+                       {{"process_name", 1}, "rank 1 on b"},
+                       {{"thread_name", 0}, "group default (gloo)"},
+                       {{"thread_name", 1}, "group default (gloo)"}}));
+}
+
+TEST_F(JobTrace, AnArrowLeadsFromTheLastRankToThoseThatWaited) {
+  const json trace = trace_of({dump_of({&first_}), dump_of({&second_}, "b")});
+  const std::vector<json> from = events(trace, "s");
+  const std::vector<json> to = events(trace, "f");
+  ASSERT_EQ(from.size(), 1U);
+  ASSERT_EQ(to.size(), 1U);
+  EXPECT_EQ(from[0]["id"], to[0]["id"]);
+  EXPECT_EQ(std::tuple(from[0]["pid"], from[0]["ts"]), std::tuple(1, 3000.0));
+  EXPECT_EQ(std::tuple(to[0]["pid"], to[0]["ts"]), std::tuple(0, 4000.0));
+}
+
+TEST_F(JobTrace, WithoutAllRanksNobodyIsTheLast) {
+  EXPECT_TRUE(events(trace_of({dump_of({&first_})}), "s").empty());
+  MadePage third(2, 3);
+  third.add_group(1, "default");
+  third.end(third.enter(1, Operation::all_reduce, 1, 2 * ms), 5 * ms);
+  MadePage fourth(1, 3);
+  fourth.add_group(1, "default");
+  fourth.end(fourth.enter(1, Operation::all_reduce, 1, 3 * ms), 5 * ms);
+  EXPECT_TRUE(events(trace_of({dump_of({&third, &fourth})}), "s").empty());
+}
+
+TEST_F(JobTrace, ARankThatEndedBeforeDidNotWait) {
+  MadePage source(0, 2);
+  source.add_group(1, "default");
+  source.end(source.enter(1, Operation::broadcast, 1, 1 * ms), 2 * ms);
+  MadePage receiver(1, 2);
+  receiver.add_group(1, "default");
+  receiver.end(receiver.enter(1, Operation::broadcast, 1, 4 * ms), 5 * ms);
+  EXPECT_TRUE(events(trace_of({dump_of({&source, &receiver})}), "s").empty());
+}
+
+TEST_F(JobTrace, WhatHasNotEndedOnlyBegins) {
+  first_.enter(1, Operation::all_reduce, 2, 6 * ms);
+  const json trace = trace_of({dump_of({&first_, &second_})});
+  const std::vector<json> open = events(trace, "B");
+  ASSERT_EQ(open.size(), 1U);
+  EXPECT_EQ(open[0]["args"]["state"], "started");
+  EXPECT_EQ(open[0]["ts"], 5000.0);
+}
+
+TEST_F(JobTrace, AFailureIsNamed) {
+  first_.end(first_.enter(1, Operation::all_reduce, 2, 6 * ms), 7 * ms, false);
+  EXPECT_EQ(events(trace_of({dump_of({&first_})}), "X").back()["args"]["state"], "failed");
+}
+
+TEST_F(JobTrace, OverlappingOperationsHaveTracksOfTheirOwn) {
+  first_.enter(1, Operation::all_reduce, 2, 6 * ms);
+  first_.enter(1, Operation::all_reduce, 3, 7 * ms);
+  const std::vector<json> open = events(trace_of({dump_of({&first_})}), "B");
+  ASSERT_EQ(open.size(), 2U);
+  EXPECT_EQ(open[0]["tid"], 1);  // where the first one has ended
+  EXPECT_EQ(open[1]["tid"], 2);
+}
+
+TEST_F(JobTrace, ALaterDumpShowsTheEnd) {
+  page::Record& second = first_.enter(1, Operation::all_reduce, 2, 6 * ms);
+  const std::string before = dump_of({&first_});
+  first_.end(second, 9 * ms);
+  for (const auto& dumps :
+       {std::vector{before, dump_of({&first_})}, std::vector{dump_of({&first_}), before}}) {
+    const json trace = trace_of(dumps);
+    EXPECT_EQ(events(trace, "X").size(), 2U);
+    EXPECT_TRUE(events(trace, "B").empty());
+  }
+}
+
+TEST_F(JobTrace, RejectsWhatIsNoDump) {
+  const std::string right = dump_of({&first_});
+  const auto with = [&](const std::string& what, const std::string& by) {
+    std::string wrong = right;
+    return wrong.replace(wrong.find(what), what.size(), by);
+  };
+  for (const std::string& wrong :
+       {std::string(), std::string("{}"), std::string("[1]"), right.substr(0, right.size() / 2),
+        with("\"time_created_ns\": 1000000", "\"time_created_ns\": 1e300"),
+        with("\"time_created_ns\": 1000000", "\"time_created_ns\": -1"),
+        with("\"time_created_ns\": 1000000", "\"time_created_ns\": 18446744073709551615"),
+        with("\"host\": \"a\"", "\"host\": {}")}) {
+    const auto node = operations_in(wrong, "x.json");
+    ASSERT_FALSE(node) << wrong.substr(0, 200);
+    EXPECT_TRUE(node.error().message().starts_with("x.json is no output of dlaunch dump --json: "));
+  }
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher
