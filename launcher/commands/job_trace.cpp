@@ -87,6 +87,8 @@ TracedNode node_in(const Json& dump) {
 
 // --- Writing
 
+double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1000; }
+
 // Operations of one track follow each other; overlapping ones are on several. Of one rank.
 class Tracks {
  public:
@@ -149,7 +151,7 @@ class Trace {
   };
 
   // Microseconds since the first operation.
-  [[nodiscard]] double when(std::int64_t ns) const { return static_cast<double>(ns - origin_ns_) / 1000; }
+  [[nodiscard]] double when(std::int64_t ns) const { return microseconds(ns - origin_ns_); }
 
   void add(const TracedOperation& operation) {
     const int track = tracks_[operation.rank].place(operation);
@@ -167,7 +169,7 @@ class Trace {
                   {"tid", track},
                   {"ts", when(operation.began_ns)},
                   {"args", std::move(details)}};
-    if (operation.ended_ns != 0) event["dur"] = when(operation.ended_ns) - when(operation.began_ns);
+    if (operation.ended_ns != 0) event["dur"] = microseconds(operation.ended_ns - operation.began_ns);
     events_.push_back(std::move(event));
     if (operation.is_collective)
       calls_[{operation.group, operation.members, operation.sequence}].by_rank[operation.rank] = &operation;

@@ -119,6 +119,12 @@ TEST_F(JobTrace, ARankThatEndedBeforeDidNotWait) {
   EXPECT_TRUE(events(trace_of({dump_of({&source, &receiver})}), "s").empty());
 }
 
+// Not 158.9749999999999.
+TEST_F(JobTrace, TimesAreExact) {
+  first_.end(first_.enter(1, Operation::all_reduce, 2, 2'730'157 + ms), 2'730'157 + ms + 158'975);
+  EXPECT_EQ(events(trace_of({dump_of({&first_})}), "X").back()["dur"], 158.975);
+}
+
 TEST_F(JobTrace, WhatHasNotEndedOnlyBegins) {
   first_.enter(1, Operation::all_reduce, 2, 6 * ms);
   const json trace = trace_of({dump_of({&first_, &second_})});
