@@ -77,7 +77,9 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/scheduler/host_list_test.cpp
     launcher/scheduler/job_port_test.cpp
     launcher/scheduler/scheduler_allocation_test.cpp
+    launcher/scheduler/scheduler_flux_test.cpp
     launcher/scheduler/scheduler_kubernetes_test.cpp
+    launcher/scheduler/scheduler_lsf_test.cpp
     launcher/scheduler/scheduler_mpi_test.cpp
     launcher/scheduler/scheduler_pbs_test.cpp
     launcher/scheduler/scheduler_slurm_test.cpp

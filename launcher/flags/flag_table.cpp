@@ -123,7 +123,7 @@ constexpr std::array table{
          .group = Group::nodes},
     Flag{.name = "scheduler",
          .value = "auto|none",
-         .help = "take nodes and ranks from Slurm, PBS, mpirun or Kubernetes if they are not given",
+         .help = "take nodes and ranks that are not given from the scheduler (Slurm, PBS, LSF, Flux, ...)",
          .fallback = "auto",
          .group = Group::nodes},
 

@@ -10,14 +10,18 @@
 namespace dlaunch::launcher {
 namespace {
 
-// The innermost first: mpirun inside a Slurm or PBS job decides what runs where.
+// The innermost first: mpirun inside a job of a scheduler decides what runs where.
 AllocationResult allocation_of(const SchedulerEnvironment& scheduler_env, const Settings& given) {
   const Variables env(scheduler_env.environment);
   if (env.has("OMPI_COMM_WORLD_SIZE")) return open_mpi_allocation(env);
   if (env.has("PMI_SIZE") && env.has("MPI_LOCALNRANKS")) return pmi_allocation(env, scheduler_env);
+  // Flux's own processes may be a Slurm step, whose variables its jobs inherit.
+  if (auto allocation = flux_allocation(env, given); !allocation || *allocation) return allocation;
   if (auto allocation = slurm_allocation(env, given); !allocation || *allocation) return allocation;
   if (env.has("PMI_SIZE")) return pmi_allocation(env, scheduler_env);
   if (auto allocation = pbs_allocation(env, scheduler_env, given); !allocation || *allocation)
+    return allocation;
+  if (auto allocation = lsf_allocation(env, scheduler_env.host, given); !allocation || *allocation)
     return allocation;
   if (auto allocation = pytorch_job_allocation(env, scheduler_env); !allocation || *allocation)
     return allocation;

@@ -1,5 +1,6 @@
-// Detects a job that a scheduler has started on its nodes: a Slurm step, PBS tasks, mpirun, a Kubernetes
-// PyTorchJob or Indexed Job. Pure: from environment variables to settings and a notice.
+// Detects a job that a scheduler has started on its nodes: a Slurm step, PBS or LSF tasks, a
+// Flux job, mpirun, a Kubernetes PyTorchJob or Indexed Job. Pure: from environment variables to settings and
+// a notice.
 #pragma once
 
 #include <string>

@@ -1,5 +1,7 @@
 #include "launcher/scheduler/scheduler_allocation.h"
 
+#include <algorithm>
+
 #include "launcher/flags/value_parsers.h"
 #include "launcher/scheduler/job_port.h"
 #include "store/base/number.h"
@@ -36,6 +38,15 @@ std::optional<std::uint64_t> Variables::number(const std::vector<const char*>& n
 SchedulerAllocation::Value port_of(std::string_view job, std::string_view step, const std::string& from) {
   const std::uint64_t apart = step.empty() ? 0 : hash_of(step) % 1000;
   return {std::to_string(port_for(hash_of(job) * 31 + apart)), from};
+}
+
+std::optional<std::size_t> place_of(const std::string& host, const std::vector<std::string>& hosts) {
+  const auto first_label = [](const std::string& name) { return name.substr(0, name.find('.')); };
+  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const std::string& one) {
+    return one == host || first_label(one) == first_label(host);
+  });
+  if (found == hosts.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - hosts.begin());
 }
 
 Error alone(const std::string& job, const std::string& nodes, const std::string& how) {

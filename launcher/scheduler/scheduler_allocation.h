@@ -52,6 +52,9 @@ inline AllocationResult no_allocation() { return std::optional<SchedulerAllocati
 AllocationResult slurm_allocation(const Variables& env, const Settings& given);
 AllocationResult pbs_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env,
                                 const Settings& given);
+// `host`: this machine's name.
+AllocationResult lsf_allocation(const Variables& env, const std::string& host, const Settings& given);
+AllocationResult flux_allocation(const Variables& env, const Settings& given);
 AllocationResult open_mpi_allocation(const Variables& env);
 // MPICH's Hydra, and other launchers with PMI.
 AllocationResult pmi_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env);
@@ -61,6 +64,9 @@ AllocationResult indexed_job_allocation(const Variables& env, const SchedulerEnv
 
 // The port of the job with this name; `step`, if there is one, distinguishes jobs in one allocation.
 SchedulerAllocation::Value port_of(std::string_view job, std::string_view step, const std::string& from);
+
+// Where this host is in the list; full and short names match each other.
+std::optional<std::size_t> place_of(const std::string& host, const std::vector<std::string>& hosts);
 
 // The error for a job of several nodes with only one dlaunch. `how`: how to start one on each, or to request
 // one node.

@@ -36,17 +36,6 @@ Nodes nodes_in(const std::string& file) {
   return nodes;
 }
 
-std::string first_label(const std::string& host) { return host.substr(0, host.find('.')); }
-
-// In practice, full and short names are mixed.
-std::optional<std::size_t> place_of(const std::string& host, const std::vector<std::string>& hosts) {
-  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const std::string& one) {
-    return one == host || first_label(one) == first_label(host);
-  });
-  if (found == hosts.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - hosts.begin());
-}
-
 // The script itself is task 1; PBS writes the number in hexadecimal digits.
 bool is_task(const Variables& env) {
   const auto task = env.text({"PBS_TASKNUM"});
