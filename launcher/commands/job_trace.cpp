@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <span>
 #include <stdexcept>
 #include <tuple>
@@ -135,20 +134,18 @@ class Trace {
     if (!operations_.empty()) origin_ns_ = operations_.front().began_ns;
   }
 
-  Json to_json() {
+  [[nodiscard]] std::int64_t origin_ns() const { return origin_ns_; }
+
+  std::vector<Json> events() {
     for (const TracedOperation& operation : operations_) add(operation);
     add_names();
     add_arrows();
-    return {{"displayTimeUnit", "ns"},
-            {"otherData", {{"begins_unix_ns", origin_ns_}}},
-            {"traceEvents", std::move(events_)}};
+    return std::move(events_);
   }
 
  private:
-  // The operations of one collective, or what looks like it.
-  struct Call {
-    std::map<int, const TracedOperation*> by_rank;  // the latest of each
-  };
+  // The operations of one collective: the latest of each rank.
+  using Call = std::map<int, const TracedOperation*>;
 
   // Microseconds since the first operation.
   [[nodiscard]] double when(std::int64_t ns) const { return microseconds(ns - origin_ns_); }
@@ -172,23 +169,20 @@ class Trace {
     if (operation.ended_ns != 0) event["dur"] = microseconds(operation.ended_ns - operation.began_ns);
     events_.push_back(std::move(event));
     if (operation.is_collective)
-      calls_[{operation.group, operation.members, operation.sequence}].by_rank[operation.rank] = &operation;
+      calls_[{operation.group, operation.members, operation.sequence}][operation.rank] = &operation;
   }
 
   void add_names() {
     for (const auto& [rank, tracks] : tracks_) {
-      events_.push_back({{"name", "process_name"},
-                         {"ph", "M"},
-                         {"pid", rank},
-                         {"args", {{"name", "rank " + std::to_string(rank) + " on " + hosts_[rank]}}}});
+      events_.push_back(Json{{"name", "process_name"},
+                             {"ph", "M"},
+                             {"pid", rank},
+                             {"args", {{"name", "rank " + std::to_string(rank) + " on " + hosts_[rank]}}}});
       events_.push_back(
-          {{"name", "process_sort_index"}, {"ph", "M"}, {"pid", rank}, {"args", {{"sort_index", rank}}}});
+          Json{{"name", "process_sort_index"}, {"ph", "M"}, {"pid", rank}, {"args", {{"sort_index", rank}}}});
       for (const auto& [track, name] : tracks.names()) {
-        events_.push_back({{"name", "thread_name"},
-                           {"ph", "M"},
-                           {"pid", rank},
-                           {"tid", track},
-                           {"args", {{"name", name}}}});
+        events_.push_back(Json{
+            {"name", "thread_name"}, {"ph", "M"}, {"pid", rank}, {"tid", track}, {"args", {{"name", name}}}});
       }
     }
   }
@@ -197,11 +191,10 @@ class Trace {
   void add_arrows() {
     int arrow = 0;
     for (const auto& [key, call] : calls_) {
-      if (call.by_rank.size() < 2 || call.by_rank.size() != count_of(std::get<1>(key))) continue;
-      const TracedOperation* const last = std::ranges::max_element(call.by_rank, {}, [](const auto& one) {
-                                            return one.second->began_ns;
-                                          })->second;
-      for (const auto& [rank, operation] : call.by_rank) {
+      if (call.size() < 2 || call.size() != count_of(std::get<1>(key))) continue;
+      const TracedOperation* const last =
+          std::ranges::max_element(call, {}, [](const auto& one) { return one.second->began_ns; })->second;
+      for (const auto& [rank, operation] : call) {
         if (operation == last || operation->ended_ns <= last->began_ns) continue;
         ++arrow;
         add_end("s", arrow, *last, last->began_ns);
@@ -211,14 +204,14 @@ class Trace {
   }
 
   void add_end(const char* phase, int arrow, const TracedOperation& operation, std::int64_t ns) {
-    events_.push_back({{"name", "last to come"},
-                       {"cat", "order"},
-                       {"ph", phase},
-                       {"bp", "e"},
-                       {"id", arrow},
-                       {"pid", operation.rank},
-                       {"tid", track_of_[&operation]},
-                       {"ts", when(ns)}});
+    events_.push_back(Json{{"name", "last to come"},
+                           {"cat", "order"},
+                           {"ph", phase},
+                           {"bp", "e"},
+                           {"id", arrow},
+                           {"pid", operation.rank},
+                           {"tid", track_of_[&operation]},
+                           {"ts", when(ns)}});
   }
 
   // "[0, 1, 2]": 3.
@@ -228,7 +221,7 @@ class Trace {
 
   std::vector<TracedOperation> operations_;  // by the time at which they began
   std::int64_t origin_ns_ = 0;
-  Json events_ = Json::array();
+  std::vector<Json> events_;
   std::map<int, Tracks> tracks_;  // by rank
   std::map<int, std::string> hosts_;
   std::map<const TracedOperation*, int> track_of_;
@@ -247,13 +240,15 @@ Result<TracedNode> operations_in(std::string_view dump, const std::string& sourc
 }
 
 std::string to_trace(std::vector<TracedOperation> operations) {
+  Trace trace(std::move(operations));
+  std::string text = R"({"displayTimeUnit":"ns","otherData":{"begins_unix_ns":)" +
+                     std::to_string(trace.origin_ns()) + R"(},"traceEvents":[)";
   // One event a line. Names may be any bytes, but JSON must be UTF-8.
-  Json trace = Trace(std::move(operations)).to_json();
-  const Json events = std::exchange(trace["traceEvents"], Json::array());
-  std::string text = trace.dump(-1, ' ', false, Json::error_handler_t::replace);
-  text.resize(text.size() - 2);  // "]}"
-  for (std::size_t i = 0; i < events.size(); ++i)
-    text += (i == 0 ? "\n" : ",\n") + events[i].dump(-1, ' ', false, Json::error_handler_t::replace);
+  const char* separator = "\n";
+  for (const Json& event : trace.events()) {
+    text += separator + event.dump(-1, ' ', false, Json::error_handler_t::replace);
+    separator = ",\n";
+  }
   return text + "\n]}\n";
 }
 

@@ -51,14 +51,16 @@ std::vector<json> events(const json& trace, const std::string& phase) {
 // Two ranks of group "default". Rank 1 comes last, 3 ms after rank 0; both end at 5 ms.
 class JobTrace : public testing::Test {
  protected:
-  JobTrace() {
-    for (MadePage* page : {&first_, &second_}) page->add_group(1, "default");
-    first_.end(first_.enter(1, Operation::all_reduce, 1, 1 * ms), 5 * ms);
-    second_.end(second_.enter(1, Operation::all_reduce, 1, 4 * ms), 5 * ms);
+  // Of a rank that has done one operation.
+  static MadePage page(int rank, int ranks, Operation operation, std::int64_t began, std::int64_t ended) {
+    MadePage page(rank, ranks);
+    page.add_group(1, "default");
+    page.end(page.enter(1, operation, 1, began), ended);
+    return page;
   }
 
-  MadePage first_{0, 2};
-  MadePage second_{1, 2};
+  MadePage first_ = page(0, 2, Operation::all_reduce, 1 * ms, 5 * ms);
+  MadePage second_ = page(1, 2, Operation::all_reduce, 4 * ms, 5 * ms);
 };
 
 TEST_F(JobTrace, ShowsEachOperation) {
@@ -100,22 +102,14 @@ TEST_F(JobTrace, AnArrowLeadsFromTheLastRankToThoseThatWaited) {
 
 TEST_F(JobTrace, WithoutAllRanksNobodyIsTheLast) {
   EXPECT_TRUE(events(trace_of({dump_of({&first_})}), "s").empty());
-  MadePage third(2, 3);
-  third.add_group(1, "default");
-  third.end(third.enter(1, Operation::all_reduce, 1, 2 * ms), 5 * ms);
-  MadePage fourth(1, 3);
-  fourth.add_group(1, "default");
-  fourth.end(fourth.enter(1, Operation::all_reduce, 1, 3 * ms), 5 * ms);
+  const MadePage third = page(2, 3, Operation::all_reduce, 2 * ms, 5 * ms);
+  const MadePage fourth = page(1, 3, Operation::all_reduce, 3 * ms, 5 * ms);
   EXPECT_TRUE(events(trace_of({dump_of({&third, &fourth})}), "s").empty());
 }
 
 TEST_F(JobTrace, ARankThatEndedBeforeDidNotWait) {
-  MadePage source(0, 2);
-  source.add_group(1, "default");
-  source.end(source.enter(1, Operation::broadcast, 1, 1 * ms), 2 * ms);
-  MadePage receiver(1, 2);
-  receiver.add_group(1, "default");
-  receiver.end(receiver.enter(1, Operation::broadcast, 1, 4 * ms), 5 * ms);
+  const MadePage source = page(0, 2, Operation::broadcast, 1 * ms, 2 * ms);
+  const MadePage receiver = page(1, 2, Operation::broadcast, 4 * ms, 5 * ms);
   EXPECT_TRUE(events(trace_of({dump_of({&source, &receiver})}), "s").empty());
 }
 
