@@ -54,6 +54,8 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
     if (dst == rank_) {
       const std::span<const std::byte> bytes = tensor.bytes();
       arrive({dst, envelope, {bytes.begin(), bytes.end()}}, actions);
+      // It may have been what the thread awaited, until that receive's deadline.
+      if (!awaits_blocks()) wake_if_before(deadline_after(idle_limit));
       actions.emplace_back([source] { source.succeed(); });
     } else if (tensor.nbytes() <= short_message && peer.credits > 0) {
       --peer.credits;

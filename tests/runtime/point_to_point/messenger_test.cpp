@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -69,6 +70,32 @@ TEST(Messenger, HasNoThreadsWhileItIsIdle) {
       EXPECT_TRUE(threads_end(before));
       all.arrive_and_wait();
     }
+    messenger.drain(soon());
+    transport.shutdown(soon());
+  }));
+}
+
+// No block arrives after the receive that the thread awaited: this rank itself has sent the message.
+TEST(Messenger, HasNoThreadsAfterAMessageToItself) {
+  constexpr int size = 2;
+  std::barrier all(size);
+  expect_success(connected(size, [&](TcpTransport& transport) {
+    Messenger messenger(transport);
+    all.arrive_and_wait();
+    const std::size_t before = thread_count();
+    all.arrive_and_wait();
+    std::vector<float> from_other(1);
+    std::vector<float> from_itself(1);
+    const Work own = messenger.recv(Tensor::of(from_itself), transport.rank(), 1, soon());
+    const Work other = messenger.recv(Tensor::of(from_other), 1 - transport.rank(), 1, soon());
+    const std::vector<float> value(1);
+    messenger.send(Tensor::of(value), 1 - transport.rank(), 1, soon()).wait();
+    other.wait();  // the thread has begun, and soon waits again
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    messenger.send(Tensor::of(value), transport.rank(), 1, soon()).wait();
+    own.wait();
+    EXPECT_TRUE(threads_end(before));
+    all.arrive_and_wait();
     messenger.drain(soon());
     transport.shutdown(soon());
   }));
