@@ -81,7 +81,7 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
                         [&](const Progress& progress) { on_progress(now, member, progress, out); },
                         [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
                         [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory,
-                                        Hello, Challenge, Proof> auto&) {
+                                        StackRequest, Hello, Challenge, Proof> auto&) {
                           refuse(member, {"only a coordinator may send this message"}, out);
                         }},
              from.message);

@@ -179,6 +179,8 @@ class Coordinator {
   void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
   [[nodiscard]] Duration stall() const;
   void note_stall(CoordinatorActions& out) const;
+  void request_stack(CoordinatorActions& out);
+  void report_stack(int rank, CoordinatorActions& out) const;
   [[nodiscard]] std::string advice_for_stall() const;
   void on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
@@ -271,6 +273,7 @@ class Coordinator {
   FailureCollector failures_;   // of the current round
   HangDetector hang_detector_;  // of the current round's workers
   HangNotes hang_notes_;
+  std::optional<int> stack_of_;        // the rank whose stack was requested for a note, and has not come
   std::optional<MemberId> preempted_;  // in this round; the other nodes have notice of it
   TimePoint collect_until_;
   std::string no_restart_;            // why none follows

@@ -36,7 +36,10 @@ void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, Coordinato
   }
   // A user who stops a job that stands still wants to know why it did.
   const bool is_asked_why = cause.kind == FailureKind::signal && state_ == State::running;
-  if (is_asked_why && stall() > Duration(0)) note_stall(out);
+  if (is_asked_why && stall() > Duration(0)) {
+    note_stall(out);
+    for (const int rank : hang_detector_.diagnosis().missing) report_stack(rank, out);
+  }
   if (state_ == State::running) stop_world(now, describe(cause), out);
   collect(now);
 }

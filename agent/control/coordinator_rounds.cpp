@@ -1,11 +1,14 @@
 // How a coordinator goes from one world to the next, and what the nodes of a world report to it.
 #include <algorithm>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "agent/control/coordinator.h"
 #include "agent/model/last_lines.h"
 #include "agent/model/remedy.h"
 #include "agent/model/restart_policy.h"
+#include "store/base/sanitize.h"
 #include "store/base/text.h"
 
 namespace dlaunch::agent {
@@ -51,6 +54,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   failures_.begin();
   hang_detector_.begin();
   hang_notes_.begin();
+  stack_of_.reset();
   preempted_.reset();
   last_call_.cancel();
   earlier_worlds_.on_world();
@@ -283,6 +287,31 @@ void Coordinator::note_stall(CoordinatorActions& out) const {
     out.emplace_back(LogMessage{Severity::warning, diagnosis.sentences[i]});
 }
 
+// The note may be the last word of a job that a user then kills, so it does not wait for the stack.
+void Coordinator::request_stack(CoordinatorActions& out) {
+  const Diagnosis diagnosis = hang_detector_.diagnosis();
+  if (diagnosis.missing.empty()) return;
+  Failure missing;
+  missing.rank = diagnosis.missing.front();
+  place_worker(missing, world_);
+  for (const auto& [member, node] : membership_.nodes()) {
+    if (!node.active || node.rank() != missing.node_rank) continue;
+    out.emplace_back(ToMember{member, StackRequest{world_.round, missing.rank}});
+    stack_of_ = missing.rank;
+  }
+}
+
+// Nothing, if it is not known.
+void Coordinator::report_stack(int rank, CoordinatorActions& out) const {
+  const std::string stack = hang_detector_.stack_of(rank);
+  if (stack.empty()) return;
+  std::istringstream lines(stack);
+  out.emplace_back(
+      LogMessage{Severity::warning, "the main thread of rank " + std::to_string(rank) + " is in"});
+  for (std::string line; std::getline(lines, line);)
+    out.emplace_back(LogMessage{Severity::warning, "  " + sanitize_for_terminal(line)});
+}
+
 std::string Coordinator::advice_for_stall() const {
   return "the stacks: dlaunch dump " + job_.id + " on each host; --hang-timeout " +
          (job_.hang_timeout > Duration(0) ? "ends the job after " + to_words(job_.hang_timeout)
@@ -295,9 +324,12 @@ void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& pr
   if (progress.round != world_.round) return;
   hang_detector_.take(member, progress);
   if (state_ != State::running) return;
+  if (stack_of_ && !hang_detector_.stack_of(*stack_of_).empty())
+    report_stack(*std::exchange(stack_of_, std::nullopt), out);
   if (!hang_detector_.hangs(membership_)) {
     if (!hang_notes_.take(stall())) return;
     note_stall(out);
+    request_stack(out);
     out.emplace_back(LogMessage{Severity::info, advice_for_stall()});
     return;
   }
@@ -310,6 +342,7 @@ void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& pr
   out.emplace_back(LogMessage{Severity::warning, describe(failure)});
   for (std::size_t i = 1; i < diagnosis.sentences.size(); ++i)
     out.emplace_back(LogMessage{Severity::warning, diagnosis.sentences[i]});
+  report_stack(failure.rank, out);
   record(now, failure);
   stop_world(now, describe(failure), out);
   if (!restarts_left()) collect(now);

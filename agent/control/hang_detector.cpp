@@ -30,6 +30,22 @@ Duration HangDetector::stall(const Membership& membership, Duration polling, boo
   return any_waits ? least : Duration(0);
 }
 
+// A stack comes once; the reports after it are without.
+void HangDetector::take(MemberId member, Progress progress) {
+  constexpr std::size_t longest = 4096;
+  for (const GroupProgress& group : progress.groups) {
+    for (const RankProgress& here : group.here) {
+      if (!here.stack.empty()) stacks_[here.rank] = here.stack.substr(0, longest);
+    }
+  }
+  reports_[member] = std::move(progress);
+}
+
+std::string HangDetector::stack_of(int rank) const {
+  const auto stack = stacks_.find(rank);
+  return stack == stacks_.end() ? "" : stack->second;
+}
+
 Diagnosis HangDetector::diagnosis() const {
   std::vector<GroupProgress> all;
   for (const auto& [member, progress] : reports_)

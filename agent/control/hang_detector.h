@@ -27,8 +27,9 @@ class HangDetector {
   void begin() {
     reports_.clear();
     ends_.clear();
+    stacks_.clear();
   }
-  void take(MemberId member, Progress progress) { reports_[member] = std::move(progress); }
+  void take(MemberId member, Progress progress);
   void forget(MemberId member) { reports_.erase(member); }
   // How a worker ended, as a text, if the coordinator knows it before the worker's agent has reported it.
   void note_end(int rank, std::string how) { ends_[rank] = std::move(how); }
@@ -48,6 +49,8 @@ class HangDetector {
     const RankProgress* const progress = find(rank);
     return progress != nullptr && progress->condition == Condition::stopped;
   }
+  // The stack of its main thread, a line a frame, as its node has reported it last; empty: it has not.
+  [[nodiscard]] std::string stack_of(int rank) const;
   // Why this is a hang, and the missing rank with its node in `world`, if it is known.
   [[nodiscard]] Failure failure(const Diagnosis& diagnosis, const World& world) const;
   // The same while the job goes on, with the process and the state of the missing rank.
@@ -62,6 +65,7 @@ class HangDetector {
   Duration limit_;
   std::map<MemberId, Progress> reports_;  // the last of each
   std::map<int, std::string> ends_;       // by rank
+  std::map<int, std::string> stacks_;     // by rank
 };
 
 }  // namespace dlaunch::agent

@@ -79,6 +79,10 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
             out.emplace_back(LogMessage{Severity::info, last_notice_});
           },
           [&](const Preempt& preempt) { on_preempt(preempt, out); },
+          [&](const StackRequest& request) {
+            if (state_ == State::working && round_active_ && request.round == round_)
+              out.emplace_back(RequestStack{request.rank});
+          },
           [&](const RestartHistory& history) {
             world_.restarts_used = history.restarts_used;
             world_.restarts = history.restarts;

@@ -111,6 +111,11 @@ struct LookAtWorkers {
   bool in_full = false;  // also their progress in collectives
   bool operator==(const LookAtWorkers&) const = default;
 };
+// Request the stack of a worker of this node, for one of the next LookAtWorkers.
+struct RequestStack {
+  int rank = 0;  // in the job
+  bool operator==(const RequestStack&) const = default;
+};
 // Replaces the time requested before.
 struct ArmMemberTimer {
   TimePoint at;
@@ -121,9 +126,9 @@ struct MemberEnded {
   bool operator==(const MemberEnded&) const = default;
 };
 
-using MemberAction =
-    std::variant<RunHealthCheck, KillHealthCheck, Dial, ProbeEndpoint, Disconnect, ToCoordinator, ToGroup,
-                 ForwardSignal, RenewLease, LookAtWorkers, ArmMemberTimer, MemberEnded, LogMessage>;
+using MemberAction = std::variant<RunHealthCheck, KillHealthCheck, Dial, ProbeEndpoint, Disconnect,
+                                  ToCoordinator, ToGroup, ForwardSignal, RenewLease, LookAtWorkers,
+                                  RequestStack, ArmMemberTimer, MemberEnded, LogMessage>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {

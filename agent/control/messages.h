@@ -21,10 +21,10 @@
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 10;
+inline constexpr std::uint8_t protocol_version = 11;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x0a";  // the last byte is protocol_version
+    "LAUNCH\x0b";  // the last byte is protocol_version
 // A world of max_nodes fits the first. Messages of a member are shorter.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -220,6 +220,15 @@ struct RestartHistory {
 };
 void fields(auto& io, Of<RestartHistory> auto& m) { io(m.restarts_used, m.restarts); }
 
+// Others wait for this rank, which runs on the member's node: one of the next Progress messages is to have
+// its stack (RankProgress::stack), if it can be had.
+struct StackRequest {
+  std::uint32_t round = 0;
+  int rank = 0;
+  bool operator==(const StackRequest&) const = default;
+};
+void fields(auto& io, Of<StackRequest> auto& m) { io(m.round, m.rank); }
+
 // --- before all others, if the job has a secret (agent/control/handshake.h) ---
 
 struct Hello {
@@ -242,7 +251,7 @@ void fields(auto& io, Of<Proof> auto& m) { io(m.mac); }
 // A message's number on the wire is its place here, from 1: a new one goes to the end.
 using Message =
     std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld, StopRound, End,
-                 Hello, Challenge, Proof, Progress, Notice, RestartHistory, Preempt, Ask>;
+                 Hello, Challenge, Proof, Progress, Notice, RestartHistory, Preempt, Ask, StackRequest>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

@@ -62,6 +62,7 @@ RankProgress outside(const WorkerSeen& worker, std::int64_t now_ns) {
   progress.condition = worker.condition;
   progress.pid = record.pid;
   progress.state = state_of(worker);
+  progress.stack = worker.stack;
   if (worker.condition == Condition::ended) return progress;
   if (record.forming_ns > 0) {
     progress.operation = page::Operation::init_process_group;
@@ -92,6 +93,7 @@ std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> wo
       if (is_first) {
         progress.pid = worker.record.pid;
         progress.state = state_of(worker);
+        progress.stack = worker.stack;
       }
       is_first = false;
       groups[place->second].here.push_back(std::move(progress));

@@ -37,6 +37,7 @@ struct RankProgress {
   // In one of its groups; 0 and empty in the others, or if they are not known.
   std::int64_t pid = 0;
   std::string state{};  // what its main thread does: "is running"; or "waits for the key 'x' of a store"
+  std::string stack{};  // of its main thread, a line a frame, if the coordinator has asked; as the two above
 
   // The collective that it is in, or failed in.
   [[nodiscard]] bool waits() const { return entered > done; }
@@ -65,6 +66,7 @@ struct WorkerSeen {
   WorkerRecord record;
   Condition condition = Condition::runs;
   std::string state{};  // as in RankProgress
+  std::string stack{};
 };
 
 // If some of these workers are in no group, they follow in one of GroupProgress::outside.

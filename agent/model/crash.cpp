@@ -86,15 +86,13 @@ std::string fault_of(const Crash& crash) {
   }
 }
 
-}  // namespace
-
-std::optional<Crash> parse_crash(ByteSpan header) {
+std::optional<Crash> parse(ByteSpan header, page::Crash::State state) {
   if (header.size() < sizeof(page::Header)) return std::nullopt;
   page::Header whole;
   std::memcpy(&whole, header.data(), sizeof whole);
   const page::Crash& raw = whole.crash;
   const bool is_valid = whole.magic == page::magic && whole.version == page::version && whole.owner > 0 &&
-                        raw.state == page::Crash::whole && raw.signal > 0 && raw.signal < NSIG &&
+                        raw.state == state && raw.signal > 0 && raw.signal < NSIG &&
                         raw.frames <= page::Crash::max_frames && raw.modules <= page::Crash::max_modules;
   if (!is_valid) return std::nullopt;
   Crash crash{whole.owner, raw.signal, raw.code, raw.address, raw.terminate == 1, text_of(raw.what), {}};
@@ -104,6 +102,12 @@ std::optional<Crash> parse_crash(ByteSpan header) {
   }
   return crash;
 }
+
+}  // namespace
+
+std::optional<Crash> parse_crash(ByteSpan header) { return parse(header, page::Crash::whole); }
+
+std::optional<Crash> parse_stack(ByteSpan header) { return parse(header, page::Crash::sampled); }
 
 std::vector<CrashFrame> frames_of_program(const Crash& crash) {
   if (crash.signal != SIGABRT) return crash.frames;
@@ -124,7 +128,9 @@ std::string cause_of(const Crash& crash) {
 std::string stack_of(const Crash& crash) {
   constexpr std::size_t shown = 12;
   std::string text;
-  const std::vector<CrashFrame> frames = frames_of_program(crash);
+  std::vector<CrashFrame> frames = frames_of_program(crash);
+  const auto main = std::ranges::find(frames, "main", &CrashFrame::function);
+  if (main != frames.end()) frames.erase(main + 1, frames.end());  // how the program was started
   for (std::size_t i = 0; i < std::min(frames.size(), shown); ++i) {
     const CrashFrame& frame = frames[i];
     text += (i == 0 ? "#" : "\n#") + std::to_string(i) + " " + name_of(frame);

@@ -30,6 +30,10 @@ struct Crash {
 // From the header of a page; any bytes. None: it shows no crash.
 std::optional<Crash> parse_crash(ByteSpan header);
 
+// The same for the stack of a process that lives: `address` is when it was written, by the steady clock.
+// None: it shows none.
+std::optional<Crash> parse_stack(ByteSpan header);
+
 // Without the frames that lead from an error to its signal: abort, std::terminate and their kin.
 std::vector<CrashFrame> frames_of_program(const Crash& crash);
 
@@ -37,7 +41,7 @@ std::vector<CrashFrame> frames_of_program(const Crash& crash);
 // "std::runtime_error: loss is NaN, thrown in step(int)".
 std::string cause_of(const Crash& crash);
 
-// A line a frame: "#0 step(int) in train+0x1234". At most 12.
+// A line a frame, down to main: "#0 step(int) in train+0x1234". At most 12.
 std::string stack_of(const Crash& crash);
 
 // The command that shows the source lines of the program's innermost frames: "addr2line -Cfpie /x/train

@@ -26,6 +26,8 @@ class WorkerRecords {
   virtual Activity activity(std::uint32_t round, int slots) = 0;
   // What this worker, which has ended, left on its page. Empty if it used another world than the job's.
   virtual ExitRecord exit_record(ProcKey key, int world_size) = 0;
+  // One of the next group_progress() is to have this worker's stack, if it can be had.
+  virtual void request_stack(std::uint32_t round, std::uint32_t local_rank, TimePoint now) = 0;
   // These workers' progress in their groups, and those that have none yet.
   virtual std::vector<GroupProgress> group_progress(std::uint32_t round, std::span<const WorkerHere> workers,
                                                     int world_size, TimePoint now) = 0;

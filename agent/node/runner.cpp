@@ -290,6 +290,7 @@ void Runner::act(const MemberAction& action) {
                  [&](const ForwardSignal& a) { dependencies_.spawner.signal_all(a.signo); },
                  [&](const RenewLease& a) { dependencies_.spawner.keep_alive(a.until); },
                  [&](const LookAtWorkers& a) { look_at_workers(a.in_full); },
+                 [&](const RequestStack& a) { request_stack(a.rank); },
                  [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
                  [&](const MemberEnded& a) {
                    member_outcome_ = a.outcome;
@@ -349,6 +350,15 @@ void Runner::look_at_workers(bool in_full) {
     seen.activity = config_.records->activity(current_.round, config_.node.slots);
   if (in_full) seen.group_progress = at_failure_ ? *at_failure_ : group_progress();
   post(MemberEvent{std::move(seen)});
+}
+
+void Runner::request_stack(int rank) {
+  const WorldMember* own = current_.member(config_.node.agent);
+  if (config_.records == nullptr || own == nullptr) return;
+  const int local_rank = rank - own->base_rank;
+  if (local_rank < 0 || local_rank >= config_.node.slots) return;
+  config_.records->request_stack(current_.round, static_cast<std::uint32_t>(local_rank),
+                                 dependencies_.clock.now());
 }
 
 std::vector<GroupProgress> Runner::group_progress() const {

@@ -112,6 +112,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   void run_health_check();
   void start_worker(int local_rank);
   void look_at_workers(bool in_full);
+  void request_stack(int rank);
   [[nodiscard]] std::vector<GroupProgress> group_progress() const;
   void dial(const Address& address);
   void dial(std::size_t endpoint);

@@ -1,10 +1,13 @@
 #include "agent/observe/crash_report.h"
 
 #include <cxxabi.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <set>
 #include <span>
@@ -53,19 +56,55 @@ void name_frames_of(const std::string& path, std::span<CrashFrame> frames) {
   }
 }
 
-}  // namespace
-
-std::optional<Crash> read_crash(const std::string& page) {
-  const auto header = read_plain_file(page, sizeof(page::Header));
-  auto crash = header ? parse_crash(as_byte_span(header->text)) : std::nullopt;
-  if (!crash || crash->signal == SIGBUS) return crash;
-  const std::span frames = std::span(crash->frames).first(std::min(crash->frames.size(), most_named_frames));
+void name_frames(Crash& crash) {
+  const std::span frames = std::span(crash.frames).first(std::min(crash.frames.size(), most_named_frames));
   std::set<std::string> modules;
   for (const CrashFrame& frame : frames) modules.insert(frame.module);
   for (const std::string& module : modules) {
     if (module.starts_with('/')) name_frames_of(module, frames);
   }
+}
+
+std::string header_of(const std::string& page) {
+  const auto header = read_plain_file(page, sizeof(page::Header));
+  return header ? header->text : "";
+}
+
+// The page may be older than a program that the worker has executed meanwhile.
+bool has_handler(std::int64_t pid, int signo) {
+  constexpr std::size_t enough = 8192;
+  constexpr std::string_view label = "\nSigCgt:";
+  const auto status = read_plain_file("/proc/" + std::to_string(pid) + "/status", enough);
+  const std::size_t at = status ? status->text.find(label) : std::string::npos;
+  if (at == std::string::npos) return false;
+  const std::uint64_t caught = std::strtoull(status->text.c_str() + at + label.size(), nullptr, 16);
+  return (caught >> (signo - 1) & 1U) != 0;
+}
+
+}  // namespace
+
+std::optional<Crash> read_crash(const std::string& page) {
+  auto crash = parse_crash(as_byte_span(header_of(page)));
+  if (crash && crash->signal != SIGBUS) name_frames(*crash);
   return crash;
+}
+
+void request_stack(const std::string& page) {
+  const std::string bytes = header_of(page);
+  if (bytes.size() < sizeof(page::Header)) return;
+  page::Header header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const bool offers = header.magic == page::magic && header.owner > 0 && header.crash.samples == 1;
+  if (!offers || !has_handler(header.owner, page::stack_signal)) return;
+  (void)syscall(SYS_tgkill, header.owner, header.owner, page::stack_signal);
+}
+
+std::optional<Crash> read_stack(const std::string& page, TimePoint since) {
+  auto stack = parse_stack(as_byte_span(header_of(page)));
+  if (!stack || stack->address < static_cast<std::uint64_t>(since.time_since_epoch().count()))
+    return std::nullopt;
+  name_frames(*stack);
+  return stack;
 }
 
 }  // namespace dlaunch::agent

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "agent/observe/crash_report.h"
 #include "agent/observe/plain_file.h"
 #include "agent/observe/process_condition.h"
 
@@ -30,6 +31,7 @@ void WorkerPages::prepare(ProcKey key) {
   if (pages_dir_.empty()) return;
   std::string& path = last_[key.local_rank];
   if (!path.empty()) unlink(path.c_str());
+  stack_requests_.erase(key.local_rank);
   path = worker_page_path(pages_dir_, key.round, key.local_rank);
 }
 
@@ -59,6 +61,21 @@ ExitRecord WorkerPages::exit_record(ProcKey key, int world_size) {
   return {record.lost.rank, describe_loss(record), record.left_in_exception};
 }
 
+void WorkerPages::request_stack(std::uint32_t round, std::uint32_t local_rank, TimePoint now) {
+  if (pages_dir_.empty()) return;
+  stack_requests_[local_rank] = now;
+  agent::request_stack(worker_page_path(pages_dir_, round, local_rank));
+}
+
+std::string WorkerPages::take_stack(std::uint32_t round, std::uint32_t local_rank) {
+  const auto request = stack_requests_.find(local_rank);
+  if (request == stack_requests_.end()) return "";
+  const auto stack = read_stack(worker_page_path(pages_dir_, round, local_rank), request->second);
+  if (!stack) return "";
+  stack_requests_.erase(request);
+  return stack_of(*stack);
+}
+
 std::vector<GroupProgress> WorkerPages::group_progress(std::uint32_t round,
                                                        std::span<const WorkerHere> workers, int world_size,
                                                        TimePoint now) {
@@ -66,6 +83,7 @@ std::vector<GroupProgress> WorkerPages::group_progress(std::uint32_t round,
   for (const WorkerHere& worker : workers) {
     if (pages_dir_.empty() || worker.pid == 0) continue;
     auto seen = read_worker_page(worker_page_path(pages_dir_, round, worker.local_rank));
+    if (seen) seen->stack = take_stack(round, worker.local_rank);
     all.push_back(seen ? std::move(*seen) : without_page(worker, world_size));
   }
   return collect_group_progress(all, world_size, now.time_since_epoch().count());
@@ -81,7 +99,7 @@ std::optional<WorkerSeen> read_worker_page(const std::string& path) {
   if (!record) return std::nullopt;
   const Condition condition = condition_of(record->pid);
   std::string state = state_of(record->pid);
-  return WorkerSeen{std::move(*record), condition, std::move(state)};
+  return WorkerSeen{std::move(*record), condition, std::move(state), {}};
 }
 
 }  // namespace dlaunch::agent

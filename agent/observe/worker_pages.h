@@ -17,12 +17,17 @@ class WorkerPages final : public WorkerRecords {
   void prepare(ProcKey key) override;
   Activity activity(std::uint32_t round, int slots) override;
   ExitRecord exit_record(ProcKey key, int world_size) override;
+  void request_stack(std::uint32_t round, std::uint32_t local_rank, TimePoint now) override;
   std::vector<GroupProgress> group_progress(std::uint32_t round, std::span<const WorkerHere> workers,
                                             int world_size, TimePoint now) override;
 
  private:
+  // Empty: it was not requested, was returned before, or has not come.
+  [[nodiscard]] std::string take_stack(std::uint32_t round, std::uint32_t local_rank);
+
   std::string pages_dir_;
-  std::map<std::uint32_t, std::string> last_;  // the path of the last page, by local rank
+  std::map<std::uint32_t, TimePoint> stack_requests_;  // that have no stack yet, by local rank
+  std::map<std::uint32_t, std::string> last_;          // the path of the last page, by local rank
 };
 
 // None: there is no such page, or nothing has been written to it.

@@ -29,6 +29,7 @@ namespace dlaunch::internal {
 namespace {
 
 constexpr std::array signals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+static_assert(page::stack_signal == SIGURG);
 constexpr std::size_t alternate_stack_size = 256 * 1024;
 
 // Everything that the handlers need, set before they are installed.
@@ -67,24 +68,36 @@ void await_other(std::uint32_t& state) {
   }
 }
 
-// nullptr: there is no page, it is another process's, or the first crash is recorded already.
-page::Crash* begin_record(bool may_replace) {
+// nullptr: there is no page, or it is another process's.
+page::Crash* own_crash() {
   if (installed.page == nullptr) return nullptr;
   page::Header& header = installed.page->header;
-  if (std::atomic_ref(header.owner).load() != getpid()) return nullptr;
-  page::Crash& crash = header.crash;
+  return std::atomic_ref(header.owner).load() == getpid() ? &header.crash : nullptr;
+}
+
+// Whether this thread writes the record from now on. No record, and that of a living process, may be
+// replaced.
+bool take(page::Crash& crash, bool may_replace_crash) {
   std::atomic_ref<std::uint32_t> state(crash.state);
-  std::uint32_t before = page::Crash::none;
-  bool is_mine = state.compare_exchange_strong(before, page::Crash::writing);
-  if (!is_mine && before == page::Crash::whole && may_replace && may_have_gone_on)
-    is_mine = state.compare_exchange_strong(before, page::Crash::writing);
-  if (is_mine) {
-    put(crash.thread, std::int32_t{gettid()});
-    return &crash;
-  }
-  if (before == page::Crash::writing && std::atomic_ref(crash.thread).load() != gettid())
-    await_other(crash.state);
-  return nullptr;
+  std::uint32_t before = state.load();
+  const bool may = before == page::Crash::none || before == page::Crash::sampled ||
+                   (before == page::Crash::whole && may_replace_crash);
+  if (!may || !state.compare_exchange_strong(before, page::Crash::writing)) return false;
+  put(crash.thread, std::int32_t{gettid()});
+  return true;
+}
+
+// nullptr: as own_crash(), or the first crash is recorded already.
+page::Crash* begin_record(bool may_replace) {
+  page::Crash* const crash = own_crash();
+  if (crash == nullptr) return nullptr;
+  const bool may_replace_crash = may_replace && may_have_gone_on;
+  if (take(*crash, may_replace_crash)) return crash;
+  const bool another_writes = std::atomic_ref(crash->state).load() == page::Crash::writing &&
+                              std::atomic_ref(crash->thread).load() != gettid();
+  if (!another_writes) return nullptr;
+  await_other(crash->state);
+  return take(*crash, may_replace_crash) ? crash : nullptr;  // the other one did not crash
 }
 
 std::uint8_t module_number(page::Crash& crash, const char* path) {
@@ -164,6 +177,26 @@ void clear(page::Crash& crash) {
   crash.frames = crash.modules = 0;
   crash.terminate = 0;
   crash.what[0] = '\0';
+}
+
+std::uint64_t steady_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  constexpr std::uint64_t second = 1'000'000'000;
+  return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void on_stack_signal(int signo, siginfo_t* /*info*/, void* context) {
+  const int error = errno;
+  page::Crash* const crash = own_crash();
+  if (crash != nullptr && take(*crash, false)) {
+    clear(*crash);
+    crash->signal = signo;
+    put_interrupted_stack(*crash, context);
+    crash->address = steady_now();
+    put(crash->state, std::uint32_t{page::Crash::sampled});
+  }
+  errno = error;
 }
 
 void on_signal(int signo, siginfo_t* info, void* context);
@@ -283,6 +316,17 @@ class AlternateStack {
   void* memory_ = nullptr;
 };
 
+void offer_stacks(page::Page& page) {
+  struct sigaction before {};
+  if (sigaction(page::stack_signal, nullptr, &before) != 0) return;
+  if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return;
+  struct sigaction own {};
+  own.sa_sigaction = on_stack_signal;
+  own.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  sigemptyset(&own.sa_mask);
+  if (sigaction(page::stack_signal, &own, nullptr) == 0) put(page.header.crash.samples, std::uint8_t{1});
+}
+
 void install(page::Page* page) {
   installed.page = page;
   if (readlink("/proc/self/exe", installed.program.data(), installed.program.size() - 1) < 0)
@@ -301,6 +345,7 @@ void install(page::Page* page) {
     (void)sigaction(signals[i], &own, nullptr);
   }
   installed.terminate_before = std::set_terminate(on_terminate);
+  offer_stacks(*page);
 }
 
 }  // namespace

@@ -96,9 +96,14 @@ class Note(Hang):
                 r"; rank 2 (is running|sleeps in the kernel( \(\w+\))?)$")
         self.wait_for_line(job, rf"^{note}")
         self.assertEqual(job.stderr.readline(), f"dlaunch: the stacks: dlaunch dump {self.id} on each host; --hang-timeout ends such a job\n")
+        stack = r"dlaunch: the main thread of rank 2 is in\n(dlaunch:   #.*\n)*dlaunch:   #\d+ main in straggler\+\w+\n"
+        if not is_sanitized():
+            self.wait_for_line(job, r"^dlaunch:   #\d+ main in straggler\+")
         self.assertIsNone(job.poll())
         job.terminate()
         err = job.communicate(timeout=PATIENCE)[1]
+        if not is_sanitized():
+            self.assertRegex(err, stack)
         self.assertRegex(err, rf"(?m)^{note}")
         self.assertRegex(summary(err), r"^dlaunch: stopped: node 0 \(host \S+\) was stopped by SIGTERM$")
         stalls = [event for event in self.events() if event["event"] == "stalled"]

@@ -165,6 +165,7 @@ class Node final : public Clock,
   void prepare(agent::ProcKey) override {}
   agent::Activity activity(std::uint32_t round, int slots) override;
   agent::ExitRecord exit_record(agent::ProcKey, int) override { return {}; }
+  void request_stack(std::uint32_t, std::uint32_t, TimePoint) override {}
   std::vector<agent::GroupProgress> group_progress(std::uint32_t round,
                                                    std::span<const agent::WorkerHere> workers, int world_size,
                                                    TimePoint now) override;

@@ -246,6 +246,29 @@ TEST_F(HangNoteTest, IsRepeatedWhenTheUserStopsTheJob) {
   for (const std::string& line : all) EXPECT_EQ(line.find("dlaunch dump"), std::string::npos) << "too late";
 }
 
+// The node of the missing rank is asked for it.
+TEST_F(HangNoteTest, TheStackOfTheMissingRankFollowsOnce) {
+  report(seconds(60));
+  EXPECT_EQ(sent<StackRequest>(), (std::vector<std::pair<MemberId, StackRequest>>{{7, {0, 3}}}));
+  Progress with_stack = stuck(0, 2, seconds(65));
+  with_stack.groups[0].here[1].stack = "#0 load(int)\n#1 main\x1b[2J";
+  from(7, with_stack);
+  ASSERT_EQ(said().size(), 3U);
+  EXPECT_EQ(said()[0], "the main thread of rank 3 is in");
+  EXPECT_EQ(said()[1], "  #0 load(int)");
+  EXPECT_EQ(said()[2].find('\x1b'), std::string::npos) << "another node's text";
+  from(7, with_stack);
+  EXPECT_TRUE(said().empty());
+  EXPECT_EQ(report(seconds(300)), note("5 min 0 s"));
+  EXPECT_EQ(sent<StackRequest>().size(), 1U) << "it may be elsewhere by now";
+  Failure stopped;
+  stopped.kind = FailureKind::signal;
+  stopped.status = {ExitStatus::How::signaled, SIGTERM, false};
+  from(0, Leave{stopped});
+  ASSERT_GE(said().size(), 3U);
+  EXPECT_EQ(said()[1], "the main thread of rank 3 is in") << "what is known at the end";
+}
+
 class HangNoteBeforeTimeoutTest : public HangNoteTest {
  protected:
   HangNoteBeforeTimeoutTest() : HangNoteTest(seconds(600)) {}

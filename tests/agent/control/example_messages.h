@@ -97,12 +97,13 @@ inline std::vector<Message> one_of_each() {
                      8,
                      {{0, 2, 4}},
                      {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier, 5, true,
-                       std::chrono::seconds(2), "returned 0", 4711, "is running"}}}},
+                       std::chrono::seconds(2), "returned 0", 4711, "is running", "#0 step()"}}}},
                    std::chrono::seconds(9)},
           Notice{"waiting for node 2"},
           RestartHistory{2, {restart}},
           Preempt{4, "node 1 (host b)"},
-          Ask{"job"}};
+          Ask{"job"},
+          StackRequest{4, 3}};
 }
 
 }  // namespace dlaunch::agent

@@ -135,6 +135,14 @@ class WatchingMemberTest : public MemberTest {
   }
 };
 
+TEST_F(WatchingMemberTest, AStackIsRequestedOnlyInItsRound) {
+  hear(StackRequest{0, 1});
+  ASSERT_TRUE(got<RequestStack>());
+  EXPECT_EQ(got<RequestStack>()->rank, 1);
+  hear(StackRequest{1, 1});
+  EXPECT_FALSE(got<RequestStack>());
+}
+
 TEST_F(WatchingMemberTest, NothingIsReportedWhileWorkersProgress) {
   for (std::uint64_t i = 1; i < 20; ++i) {
     look(i, i % 2);

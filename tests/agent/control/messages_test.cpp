@@ -18,7 +18,7 @@ TEST(Messages, AreThoseOfTheManualPage) {
   const std::vector<std::string> names{"Join",    "Heartbeat",      "Welcome",   "Failed",   "Done",
                                        "Stopped", "Leave",          "Refused",   "NewWorld", "StopRound",
                                        "End",     "Hello",          "Challenge", "Proof",    "Progress",
-                                       "Notice",  "RestartHistory", "Preempt",   "Ask"};
+                                       "Notice",  "RestartHistory", "Preempt",   "Ask",      "StackRequest"};
   const auto messages = one_of_each();
   ASSERT_EQ(messages.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {

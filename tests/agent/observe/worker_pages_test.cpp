@@ -48,6 +48,30 @@ class WorkerPagesTest : public testing::Test {
   WorkerPages pages_{folder_.path()};
 };
 
+// Of a process that has no handler for the signal, no stack is requested.
+TEST_F(WorkerPagesTest, AStackIsReportedOnceWhenItHasCome) {
+  MadePage made = waiting(0, getpid());
+  page::Crash& sample = made.raw().header.crash;
+  sample.samples = 1;
+  put({3, 0}, made);
+  const std::vector<WorkerHere> workers{{0, 0, getpid()}};
+  const auto stack = [&] { return pages_.group_progress(3, workers, 2, now).at(0).here.at(0).stack; };
+  pages_.request_stack(3, 0, now);
+  EXPECT_EQ(stack(), "") << "it has not come";
+  sample.state = page::Crash::sampled;
+  sample.signal = page::stack_signal;
+  sample.address = static_cast<std::uint64_t>(now.time_since_epoch().count()) - 1;
+  sample.frames = 1;
+  sample.module_of[0] = page::Crash::no_module;
+  sample.offsets[0] = 0x1234;
+  put({3, 0}, made);
+  EXPECT_EQ(stack(), "") << "of an earlier request";
+  ++sample.address;
+  put({3, 0}, made);
+  EXPECT_EQ(stack(), "#0 0x1234");
+  EXPECT_EQ(stack(), "");
+}
+
 TEST_F(WorkerPagesTest, ActivityIsTheSumOfTheWorkersThatRun) {
   put({3, 0}, waiting(0, getpid()));
   put({3, 1}, waiting(1, getpid()));

@@ -5,10 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -27,7 +30,21 @@ namespace dlaunch::internal {
 }
 [[gnu::noinline]] void throw_out_of_memory() { throw std::runtime_error("no memory"); }
 
+[[gnu::noinline]] void wait_for_data() {
+  for (;;) pause();
+}
+
 namespace {
+
+TimePoint steady_clock_now() {
+  return TimePoint(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+bool has_wait_for_data(const std::optional<agent::Crash>& stack) {
+  return stack && std::ranges::any_of(stack->frames, [](const agent::CrashFrame& frame) {
+           return frame.function == "dlaunch::internal::wait_for_data()";
+         });
+}
 
 class CrashRecorderTest : public ::testing::Test {
  protected:
@@ -103,6 +120,46 @@ TEST_F(CrashRecorderTest, AForkedChildRecordsNothing) {
             }),
             0);
   EXPECT_FALSE(agent::read_crash(path_));
+}
+
+// The agent's request, while the process waits in wait_for_data().
+TEST_F(CrashRecorderTest, TheStackOfAProcessThatLives) {
+  const TimePoint began = steady_clock_now();
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)std::signal(SIGURG, SIG_DFL);
+    recorder_.open(path_, 0, 2);
+    record_crashes(recorder_.page());
+    wait_for_data();
+    _exit(0);
+  }
+  std::optional<agent::Crash> stack;
+  const TimePoint limit = began + std::chrono::seconds(60);
+  while (!has_wait_for_data(stack) && steady_clock_now() < limit) {
+    agent::request_stack(path_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stack = agent::read_stack(path_, began);
+  }
+  EXPECT_TRUE(has_wait_for_data(stack)) << (stack ? agent::stack_of(*stack) : "no stack");
+  EXPECT_FALSE(agent::read_stack(path_, steady_clock_now() + std::chrono::seconds(1))) << "too old";
+  EXPECT_FALSE(agent::read_crash(path_));
+  kill(child, SIGSEGV);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+  EXPECT_EQ(crash().signal, SIGSEGV) << "a crash replaces the stack";
+}
+
+// Its handler of SIGURG is another's business.
+TEST_F(CrashRecorderTest, AProgramThatUsesTheSignalIsNotDisturbed) {
+  EXPECT_EQ(run([this] {
+              (void)std::signal(SIGURG, [](int) { _exit(7); });
+              Recorder second;
+              const std::string path = agent::worker_page_path(folder_.path(), 0, 1);
+              second.open(path, 1, 2);
+              agent::request_stack(path);
+            }),
+            0);
 }
 
 TEST_F(CrashRecorderTest, AnEndWithoutACrash) {
