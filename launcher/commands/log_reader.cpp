@@ -26,20 +26,27 @@ void LogReader::read_new_lines() {
     ino_t inode;
   };
   std::vector<File> newer;
-  for (int i = 0;; ++i) {
+  // While files are rotated one name is missing, since its file has the next name already and the newer one
+  // has not taken its place. Two missing names in a row are the end.
+  for (int i = 0, missing = 0; missing < 2; ++i) {
     const std::string name = i == 0 ? path_ : path_ + "." + std::to_string(i);
-    struct stat info {};
-    const bool there = stat(name.c_str(), &info) == 0;
-    if (!there || (fd_ >= 0 && info.st_ino == inode_)) break;
     const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &info) != 0) break;
+    struct stat info {};
+    if (fd < 0 || fstat(fd, &info) != 0) {
+      if (fd >= 0) close(fd);
+      ++missing;
+      continue;
+    }
+    missing = 0;
     const bool met_again = std::any_of(newer.begin(), newer.end(),
                                        [&](const File& known) { return known.inode == info.st_ino; });
-    if (met_again) {
+    const bool own = fd_ >= 0 && info.st_ino == inode_;
+    if (own || met_again) {
       close(fd);
     } else {
       newer.push_back({fd, info.st_ino});
     }
+    if (own) break;
   }
   read_to_end();
   for (; !newer.empty(); newer.pop_back()) {

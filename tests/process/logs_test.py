@@ -6,6 +6,7 @@
 Every wait is for an event and has a deadline.
 """
 
+import glob
 import os
 import re
 import signal
@@ -98,6 +99,16 @@ class LogsCommand(Output):
     def test_files_that_were_turned_over_are_shown_too(self):
         self.run_job(f"--log-dir={self.logs}", "-r1", "--log-max-size=10", "--log-keep=2", "sh", "-c",
                      "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done")
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] line 7\n[0] line 8\n[0] line 9\n")
+
+    def test_a_file_is_shown_though_a_newer_one_is_just_being_turned_over(self):
+        self.run_job(f"--log-dir={self.logs}", "-r1", "--log-max-size=10", "--log-keep=3", "sh", "-c",
+                     "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done")
+        [file] = glob.glob(os.path.join(os.path.realpath(os.path.join(self.logs, "latest")), "attempt_0", "0",
+                                        "stdout.log"))
+        # As between two steps of a rotation: the name in the middle is free, its file has the next one.
+        os.replace(f"{file}.2", f"{file}.3")
+        os.replace(f"{file}.1", f"{file}.2")
         self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] line 7\n[0] line 8\n[0] line 9\n")
 
     def test_a_relative_log_dir_is_found_from_another_directory(self):
