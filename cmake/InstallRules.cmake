@@ -1,10 +1,19 @@
-# cmake --install: bin, lib, include, man.
+# cmake --install: bin, lib, include, man. In a wheel (pyproject.toml) the prefix is that of the Python that installs it.
 
+if(SKBUILD)
+  set(CMAKE_INSTALL_BINDIR ${SKBUILD_SCRIPTS_DIR})
+endif()
 install(TARGETS dlaunch RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET dlaunch_with_tls)
   install(TARGETS dlaunch_with_tls RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/dlaunch)
 endif()
-install(TARGETS dlaunch_runtime EXPORT dlaunch-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(SKBUILD)  # a wheel holds no links: for programs that are linked with -ldlaunch there is a linker script
+  install(TARGETS dlaunch_runtime EXPORT dlaunch-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/libdlaunch.so "INPUT(libdlaunch.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})\n")
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libdlaunch.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
+else()
+  install(TARGETS dlaunch_runtime EXPORT dlaunch-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/dlaunch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 foreach(section 1 3 5 7)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} FILES_MATCHING PATTERN "*.${section}")

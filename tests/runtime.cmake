@@ -263,6 +263,16 @@ if(TARGET dlaunch_backend_gloo)
   dlaunch_script_tests(NAME torch SCRIPT runtime/python/torch_test.py BASE unittest.TestCase)
 endif()
 
+# The wheel, built as for the package index and installed into empty environments.
+if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE)
+  add_test(NAME wheel.build COMMAND ${PROJECT_SOURCE_DIR}/scripts/wheel ${CMAKE_BINARY_DIR}/dist)
+  set_tests_properties(wheel.build PROPERTIES FIXTURES_SETUP wheel TIMEOUT 1500 LABELS process)
+  dlaunch_script_tests(NAME wheel SCRIPT runtime/python/wheel_test.py BASE unittest.TestCase)
+  get_directory_property(tests TESTS)
+  list(FILTER tests INCLUDE REGEX "^wheel\\.Wheel")
+  set_property(TEST ${tests} PROPERTY FIXTURES_REQUIRED wheel)
+endif()
+
 # Our results against PyTorch's, where it is installed.
 if(TARGET dlaunch_backend_gloo)
   add_executable(conformance_ranks runtime/api/conformance_ranks.cpp)

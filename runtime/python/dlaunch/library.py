@@ -2,10 +2,12 @@
 
 import ctypes
 import os
-import sys
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
-SONAME = "libdlaunch.so.0.2"
+from dlaunch import __version__
+
+# A program is linked with one minor version of the library, and so is this package.
+SONAME = "libdlaunch.so." + ".".join(__version__.split(".")[:2])
 OK, ERROR, ERROR_BACKEND, ERROR_NETWORK, ERROR_STORE, ERROR_INTERNAL = range(6)
 
 
@@ -46,8 +48,10 @@ class StoreCalls(ctypes.Structure):
 def _load():
     here = os.path.dirname(os.path.abspath(__file__))
     named = os.environ.get("DLAUNCH_LIBRARY")
-    # Named; of the wheel, which installs it beside the binary; of the build tree (build/python/dlaunch is a link); of the system.
-    places = [named] if named else [os.path.join(sys.prefix, "lib", SONAME), os.path.normpath(os.path.join(here, "../../lib", SONAME)), SONAME]
+    # Of the wheel, whose prefix is that of PREFIX/lib/python3.x/site-packages; of pip install --target=DIR; of the build tree
+    # (build/python/dlaunch is a link); of the system.
+    beside = [os.path.normpath(os.path.join(here, way, SONAME)) for way in ("../../..", "../lib", "../../lib")]
+    places = [named] if named else [*beside, SONAME]
     problems = []
     for place in places:
         try:
