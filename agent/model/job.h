@@ -51,6 +51,7 @@ struct JobSpec {
       hang_timeout{};  // a hang: no worker moves for this long, and one waits in a collective; zero: never
   Duration
       hang_note{};  // after this time the same is only reported (agent/control/hang_notes.h); zero: never
+  std::string accelerate{};  // the backend of PyTorch's whose place libdlaunch takes; empty: none
 
   [[nodiscard]] int required_nodes() const { return min_nodes > 0 ? min_nodes : nnodes; }
   [[nodiscard]] bool elastic() const { return required_nodes() < nnodes || spares > 0 || replaces; }
@@ -90,6 +91,7 @@ struct NodeSpec {
   bool error_files = true;       // false: the workers' variable for them is set to nothing
   std::string pages_dir{};       // for the workers' pages; empty: there are none
   std::string store_key_file{};  // holds the key of the job's store; empty: it has none
+  std::string python_package{};  // the folder of the Python package dlaunch; empty: where Python finds it
   std::string timer_file{};    // the FIFO for their timers (agent/observe/timer_watch.h); empty: as inherited
   std::string health_check{};  // a shell command that must return 0 before this node takes part in a round;
                                // empty: none

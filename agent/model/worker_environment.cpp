@@ -71,6 +71,12 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   if (!inherited.has_gloo_sequence_number) set(env::gloo_sequence_number, "1");
   if (!place.cuda_visible_devices.empty()) set(env::cuda_visible_devices, place.cuda_visible_devices);
   if (!place.hip_visible_devices.empty()) set(env::hip_visible_devices, place.hip_visible_devices);
+  if (!job.accelerate.empty()) {
+    set(env::accelerate, job.accelerate);
+    const std::string& rest = inherited.python_path;
+    if (!node.python_package.empty())
+      set(env::python_path, node.python_package + (rest.empty() ? "" : ":" + rest));
+  }
   set(env::version, DLAUNCH_VERSION);
   set(env::job_id, job.id);
   number(env::round, world.round);

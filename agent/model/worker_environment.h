@@ -19,6 +19,7 @@ struct InheritedEnvironment {
   bool has_gloo_store_v2 = false;
   bool has_gloo_sequence_number = false;
   bool omp_num_threads_is_auto = false;  // its value is "auto": dlaunch chooses it
+  std::string python_path{};             // PYTHONPATH; empty: none
 };
 
 // OMP_NUM_THREADS, if dlaunch chooses it: the cores a worker is bound to; else, if it is "auto", the worker's

@@ -291,6 +291,12 @@ constexpr std::array table{
                  "without libuv",
          .fallback = "dlaunch serves it",
          .group = Group::program},
+    Flag{.name = "accelerate",
+         .value = "gloo",
+         .help =
+             "give libdlaunch's collectives to PyTorch programs that name the backend gloo, or none; needs "
+             "PyTorch 2.14 and the Python package dlaunch",
+         .group = Group::program},
     Flag{.name = "no-env-defaults",
          .help = "do not set OMP_NUM_THREADS and the variables for PyTorch's transports",
          .group = Group::program},
@@ -458,25 +464,10 @@ const Flag* find_flag(char letter) {
 const Flag& canonical(const Flag& flag) { return flag.means.empty() ? flag : *find_flag(flag.means); }
 
 std::string_view title_of(FlagGroup group) {
-  switch (group) {
-    case Group::workers:
-      return "Workers";
-    case Group::nodes:
-      return "Nodes";
-    case FlagGroup::hosts:
-      return "Other hosts";
-    case Group::failure:
-      return "Failure and end";
-    case Group::program:
-      return "Program";
-    case Group::output:
-      return "Output";
-    case Group::placement:
-      return "Placement";
-    case Group::other:
-      return "Other";
-  }
-  return "Other";
+  static constexpr std::array titles{"Workers", "Nodes",  "Other hosts", "Failure and end",
+                                     "Program", "Output", "Placement",   "Other"};  // in the enum's order
+  static_assert(titles.size() == static_cast<std::size_t>(Group::other) + 1);
+  return titles[static_cast<std::size_t>(group)];
 }
 
 std::string variable_part(std::string_view flag_name) {

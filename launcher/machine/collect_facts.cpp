@@ -1,5 +1,8 @@
 #include "launcher/machine/collect_facts.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "launcher/machine/interpreter.h"
 #include "launcher/machine/machine.h"
 #include "launcher/machine/program_file.h"
@@ -8,6 +11,16 @@
 #include "store/base/random.h"
 
 namespace dlaunch::launcher {
+namespace {
+
+// In the build tree it lies beside bin/; a wheel puts it where Python finds it.
+std::string python_package() {
+  std::error_code failed;
+  const auto folder = std::filesystem::path(own_path()).parent_path().parent_path() / "python";
+  return std::filesystem::exists(folder / "dlaunch" / "torch", failed) ? folder.string() : "";
+}
+
+}  // namespace
 
 MachineFacts collect_facts(const Options& options, const SchedulerEnvironment& scheduler_env) {
   const auto variable = [&](const char* name) {
@@ -24,6 +37,7 @@ MachineFacts collect_facts(const Options& options, const SchedulerEnvironment& s
   machine.host = scheduler_env.host;
   machine.python = python_interpreter(scheduler_env.environment, own_path());
   machine.program_is_python = is_python_source(options.program.front());
+  if (!options.job.accelerate.empty()) machine.python_package = python_package();
   machine.visible_gpus = variable("CUDA_VISIBLE_DEVICES");
   machine.visible_hip_gpus = variable("HIP_VISIBLE_DEVICES");
   machine.random = random_u64();

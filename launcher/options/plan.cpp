@@ -230,6 +230,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.slots = *slots;
   plan.node.cpus = machine.cpus;
   plan.node.host = options.local_addr.value_or(machine.host);
+  plan.node.python_package = machine.python_package;
   plan.node.error_files = options.log.dir != agent::no_log_files;
 
   take_command(options, machine, plan);
@@ -244,8 +245,13 @@ agent::InheritedEnvironment inherited_environment(const Options& options, const 
   };
   const auto threads = environment.find(env::omp_num_threads);
   const bool is_auto = threads != environment.end() && threads->second == "auto";
-  return {!is_auto && leave(env::omp_num_threads), leave(env::nccl_async_error_handling),
-          leave(env::gloo_store_v2), leave(env::gloo_sequence_number), is_auto};
+  const auto python_path = environment.find(env::python_path);
+  return {!is_auto && leave(env::omp_num_threads),
+          leave(env::nccl_async_error_handling),
+          leave(env::gloo_store_v2),
+          leave(env::gloo_sequence_number),
+          is_auto,
+          python_path == environment.end() ? "" : python_path->second};
 }
 
 }  // namespace dlaunch::launcher

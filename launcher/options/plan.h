@@ -22,6 +22,7 @@ struct MachineFacts {
   std::string host;
   std::string python = "python3";               // the interpreter (launcher/machine/interpreter.h)
   bool program_is_python = false;               // by its content, whatever its name
+  std::string python_package;                   // the folder of the build tree's Python package; empty: none
   std::optional<std::string> visible_gpus;      // CUDA_VISIBLE_DEVICES, if it is set
   std::optional<std::string> visible_hip_gpus;  // HIP_VISIBLE_DEVICES, if it is set
   Topology topology;                            // only if workers are bound

@@ -46,7 +46,11 @@ inline constexpr std::string_view hip_visible_devices =
 inline constexpr std::string_view gloo_store_v2 = "GLOO_ENABLE_STORE_V2_API";
 inline constexpr std::string_view gloo_sequence_number = "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER";
 
+// Where Python looks for modules. With --accelerate the package of this dlaunch comes first, if it has one.
+inline constexpr std::string_view python_path = "PYTHONPATH";
+
 // dlaunch's own variables.
+inline constexpr std::string_view accelerate = "DLAUNCH_ACCELERATE";  // --accelerate, for the package dlaunch
 inline constexpr std::string_view version = "DLAUNCH_VERSION";  // presence: dlaunch started this process
 inline constexpr std::string_view job_id = "DLAUNCH_JOB_ID";    // the job's id
 inline constexpr std::string_view round =

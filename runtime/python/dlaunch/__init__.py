@@ -1,5 +1,10 @@
 """dlaunch for Python: `init_process_group("dlaunch")` (dlaunch.torch), and `dlaunch.run.main(argv)`."""
 
-from importlib.metadata import version as _version
 
-__version__ = _version("dlaunch")
+def __getattr__(name):
+    # On demand: PyTorch imports this package in every program, to find its backend.
+    if name != "__version__":
+        raise AttributeError(f"module 'dlaunch' has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("dlaunch")

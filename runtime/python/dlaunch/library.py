@@ -3,11 +3,10 @@
 import ctypes
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
-
-from dlaunch import __version__
+from importlib.metadata import version
 
 # A program is linked with one minor version of the library, and so is this package.
-SONAME = "libdlaunch.so." + ".".join(__version__.split(".")[:2])
+SONAME = "libdlaunch.so." + ".".join(version("dlaunch").split(".")[:2])
 OK, ERROR, ERROR_BACKEND, ERROR_NETWORK, ERROR_STORE, ERROR_INTERNAL = range(6)
 
 

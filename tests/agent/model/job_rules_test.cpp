@@ -31,6 +31,7 @@ TEST(JobRules, EachRuleIsNamedWithBothValues) {
       {[](JobSpec& job) { job.max_restarts = 0; }, "--max-restarts=3, not --max-restarts=0"},
       {[](JobSpec& job) { job.spares = 1; }, "--spares=0, not --spares=1"},
       {[](JobSpec& job) { job.hang_timeout = seconds(9); }, "--hang-timeout=0, not --hang-timeout=9"},
+      {[](JobSpec& job) { job.accelerate = "gloo"; }, "--accelerate=none, not --accelerate=gloo"},
       {[](JobSpec& job) { job.counts_membership = true; },
        "--count-membership-changes=false, not --count-membership-changes=true"},
   };

@@ -59,6 +59,18 @@ TEST_F(WorkerEnvironment, LeavesAloneWhatTheUserSet) {
   EXPECT_FALSE(env.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
 }
 
+TEST_F(WorkerEnvironment, OnlyAnAcceleratedJobGetsThePackage) {
+  node_.python_package = "/build/python";
+  EXPECT_FALSE(of(0).contains("PYTHONPATH"));
+  EXPECT_FALSE(of(0).contains("DLAUNCH_ACCELERATE"));
+  job_.accelerate = "gloo";
+  EXPECT_EQ(of(0).at("DLAUNCH_ACCELERATE"), "gloo");
+  EXPECT_EQ(of(0).at("PYTHONPATH"), "/build/python");
+  EXPECT_EQ(of(0, {.python_path = "/own:/other"}).at("PYTHONPATH"), "/build/python:/own:/other");
+  node_.python_package = "";
+  EXPECT_FALSE(of(0, {.python_path = "/own"}).contains("PYTHONPATH")) << "it is inherited";
+}
+
 TEST_F(WorkerEnvironment, AnEmptyErrorFileIsNone) {
   node_.scratch_dir = "/scratch";
   EXPECT_TRUE(of(0)["TORCHELASTIC_ERROR_FILE"].starts_with("/scratch/"));

@@ -188,6 +188,7 @@ const std::vector<Row> rows{
     {"stop-timeout", "2", [](const Options& o) { return o.job.stop_timeout.usual == milliseconds(2000); }},
     {"scheduler", "none", kept("scheduler", "none")},
     {"worker-store", "1234", [](const Options& o) { return o.node.worker_store == 1234; }},
+    {"accelerate", "gloo", [](const Options& o) { return o.job.accelerate == "gloo"; }},
     {"no-env-defaults", nullptr, [](const Options& o) { return !o.env_defaults; }},
     {"bind", "core", [](const Options& o) { return o.bind == Bind::core; }},
     {"bind", "numa", [](const Options& o) { return o.bind == Bind::numa; }},

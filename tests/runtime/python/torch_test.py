@@ -13,6 +13,30 @@ from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port,
 RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_ranks.py")
 PACKAGE = os.path.join(os.path.dirname(BIN), "python")
 OLDEST = (2, 14)
+# An unmodified program. What has no CPU tensor goes to the real gloo, whose error this is.
+GLOO = """
+import sys
+import torch
+import torch.distributed as dist
+
+dist.init_process_group(*sys.argv[1:])
+total = torch.full((5,), dist.get_rank() + 1.0)
+dist.all_reduce(total)
+assert total.tolist() == [3.0] * 5
+for group in (None, dist.new_group([0, 1], backend="gloo"), dist.new_group([0, 1], backend="cpu:gloo")):
+    try:
+        dist.all_reduce(torch.ones(3, device="meta"), group=group)
+        raise AssertionError("gloo has no such tensors")
+    except RuntimeError as error:
+        assert "meta" in str(error), error
+if sys.argv[1:]:
+    assert dist.get_backend() == "gloo"
+    dist.monitored_barrier()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+model(torch.ones(2, 4)).sum().backward()
+print(f"rank {dist.get_rank()} by {dist.group.WORLD.getBackendName()}")
+dist.destroy_process_group()
+"""
 
 
 def missing():
@@ -56,6 +80,19 @@ class Torch(unittest.TestCase):
     def test_a_group_can_be_made_again_and_of_another_store(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.launch(2, "again", os.path.join(folder, "store")).count("again"), 2)
+
+    def test_a_program_that_names_gloo_gets_it_with_accelerate(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "gloo.py")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(GLOO)
+            for arguments in (["gloo"], []):
+                job = subprocess.run([DLAUNCH, "--nproc-per-node=2", "--accelerate=gloo", "--no-python", TORCH_PYTHON, script,
+                                      *arguments], capture_output=True, text=True, timeout=2 * PATIENCE, check=False,
+                                     env={**environment(), "PYTHONWARNINGS": "ignore"})
+                self.assertEqual(job.returncode, 0, job.stdout + job.stderr)
+                self.assertEqual(sorted(job.stdout.splitlines()), ["rank 0 by dlaunch", "rank 1 by dlaunch"])
+                self.assertEqual(job.stderr.count("dlaunch: backend gloo is dlaunch's (--accelerate=gloo)\n"), 1, job.stderr)
 
     def test_a_killed_rank_is_named_by_all_others(self):
         # Without a launcher, which would stop the others, and with PyTorch's own store.

@@ -2,7 +2,8 @@
 
     torch.distributed.init_process_group("dlaunch")                  # or "cpu:dlaunch,cuda:nccl"
 
-PyTorch finds it by itself, through the package's entry points.
+PyTorch finds it by itself, through the package's entry points. `dlaunch --accelerate=gloo`, or DLAUNCH_ACCELERATE=gloo, gives it
+to programs that name gloo, or no backend.
 """
 
 
@@ -14,3 +15,14 @@ def register():
 
     if "DLAUNCH" not in Backend._plugins:
         Backend.register_backend("dlaunch", create, extended_api=True, devices=["cpu"])
+
+
+def start():
+    """Called by PyTorch at the end of `import torch`, in every program: it does what the environment asks for."""
+    import os
+
+    asked = os.environ.get("DLAUNCH_ACCELERATE")
+    if asked:
+        from dlaunch.torch import takeover
+
+        takeover.begin(asked)

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from dlaunch.library import ERROR_NETWORK, Calls
-from dlaunch.torch.errors import check, error_of
+from dlaunch.torch.errors import NotOffered, check, error_of
 from dlaunch.torch.sparse import all_reduce_sparse
 from dlaunch.torch.tensors import DTYPES, UNSIGNED, Prepared, is_plain, listed, moved, reduced
 from dlaunch.torch.work import DONE, Done, Together, Work, milliseconds
@@ -51,7 +51,7 @@ def _one(tensors):
 def _require_cpu(*tensors):
     for tensor in tensors:
         if tensor.device.type != "cpu":
-            raise ValueError(f"backend dlaunch has no operations on {tensor.device}: name a backend for that device too, as in "
+            raise NotOffered(f"backend dlaunch has no operations on {tensor.device}: name a backend for that device too, as in "
                              "init_process_group('cpu:dlaunch,cuda:nccl')")
 
 

@@ -4,6 +4,11 @@ import torch.distributed as dist
 
 from dlaunch import library
 
+
+class NotOffered(ValueError):
+    """A call that only another backend can do. Nothing has begun."""
+
+
 _KINDS = {
     library.ERROR_BACKEND: dist.DistBackendError,
     library.ERROR_NETWORK: dist.DistNetworkError,

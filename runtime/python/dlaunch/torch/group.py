@@ -127,9 +127,9 @@ def create(opts, _backend_options):
     return make(opts, sys._getframe(1))
 
 
-def make(opts, frame):
-    """`frame`: of the function that makes PyTorch's group."""
+def make(opts, frame, kinds=None):
+    """`frame`: of the function that makes PyTorch's group. `kinds`: the class to use for each of the two here."""
     job_ranks = list(opts.global_ranks_in_group or [])
     kind = DlaunchProcessGroup if _is_alone(frame) else DlaunchBackend
-    return kind(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks,
+    return (kinds or {}).get(kind, kind)(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks,
                 f"group {opts.group_id}" if job_ranks else "default")
