@@ -1,6 +1,6 @@
 """A rank of torch_test.py: what a PyTorch program does with backend dlaunch, beside gloo in the same process.
 
-    torch_ranks.py compare | ddp | killed | again FILE
+    torch_ranks.py compare | ddp | killed | late | unfinished | again FILE
 """
 
 import os
@@ -17,6 +17,7 @@ WHOLE = (torch.int8, torch.uint8, torch.int32, torch.int64)
 OPS = {"sum": dist.ReduceOp.SUM, "product": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX}
 BITS = {"band": dist.ReduceOp.BAND, "bor": dist.ReduceOp.BOR, "bxor": dist.ReduceOp.BXOR}
 COUNTS = (0, 1, 7, 1000)
+TAKES_ANY_BACKEND = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 14)
 
 
 def values(rank, count, dtype):
@@ -165,7 +166,15 @@ def beyond_gloo(rank, size):
         dist.all_reduce(first)
         dist.all_reduce(second)
     assert first[0] == size and second[0] == size, together
-    dist.monitored_barrier(timeout=timedelta(seconds=30))
+    monitored_barrier(dist.group.WORLD, 30)
+
+
+def monitored_barrier(group, seconds):
+    # Before 2.14 the free function takes gloo's groups alone.
+    if TAKES_ANY_BACKEND:
+        dist.monitored_barrier(group, timedelta(seconds=seconds))
+    else:
+        group.monitored_barrier(timedelta(seconds=seconds))
 
 
 def groups(rank, size):
@@ -175,10 +184,11 @@ def groups(rank, size):
         dist.all_reduce(total, group=last)
         assert total.item() == 2 * size - 3
         dist.broadcast(total, size - 1, group=last)
-    part = dist.split_group(split_ranks=[[0], list(range(1, size))])
-    total = torch.ones(1)
-    dist.all_reduce(total, group=part)
-    assert total.item() == (1 if rank == 0 else size - 1)
+    if TAKES_ANY_BACKEND:  # before, a group is split if it has a GPU
+        part = dist.split_group(split_ranks=[[0], list(range(1, size))])
+        total = torch.ones(1)
+        dist.all_reduce(total, group=part)
+        assert total.item() == (1 if rank == 0 else size - 1)
     mesh = dist.init_device_mesh("cpu", (size,), mesh_dim_names=("dp",))
     total = torch.ones(1)
     dist.all_reduce(total, group=mesh.get_group("dp"))
@@ -244,6 +254,51 @@ def killed():
     os._exit(0)
 
 
+def fails(call, *words):
+    try:
+        call()
+    except RuntimeError as error:
+        assert all(word in str(error) for word in words), (words, error)
+        return
+    raise AssertionError(f"no error with {words}")
+
+
+def late():
+    """A Work before and after its end; a wait with a limit of its own; a rank that does not come; abort()."""
+    dist.init_process_group("dlaunch", timeout=timedelta(seconds=60))
+    rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()
+    unattended, aborted = dist.new_group(), dist.new_group()
+    total = torch.ones(3)
+    if rank == 1:
+        store.wait(["the work was seen unfinished"])
+    work = dist.all_reduce(total, async_op=True)
+    if rank == 0:
+        assert not work.is_completed()
+        fails(lambda: work.wait(timedelta(milliseconds=50)), "50 ms")
+        assert not work.is_completed()
+        store.set("the work was seen unfinished", "1")
+    assert work.wait() and work.is_completed() and total.tolist() == [2.0] * 3
+    if rank == 0:
+        fails(lambda: monitored_barrier(unattended, 1), "Rank 1 failed to pass monitoredBarrier in 1000 ms")
+        dist.all_reduce(total, group=aborted, async_op=True)
+        aborted.abort()
+        fails(lambda: dist.all_reduce(total, group=aborted), "abort")
+    else:
+        fails(lambda: dist.all_reduce(total, group=aborted), "rank 0", "abort")
+    dist.barrier()  # the other groups work
+    print("late", flush=True)
+    dist.destroy_process_group()
+
+
+def unfinished():
+    """Rank 0 fails while an operation is under way: its process ends, although the operation does not."""
+    dist.init_process_group("dlaunch", timeout=timedelta(seconds=60))
+    if dist.get_rank() == 0:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        raise ValueError(f"an error of the program's, completed: {work.is_completed()}")
+    dist.distributed_c10d._get_default_store().wait(["never"])
+
+
 def again():
     """destroy_process_group and init_process_group once more, and a store that is not TCP's."""
     for _ in range(2):
@@ -259,4 +314,4 @@ def again():
     print("again", flush=True)
 
 
-{"compare": compare, "ddp": ddp, "killed": killed, "again": again}[sys.argv[1]]()
+{"compare": compare, "ddp": ddp, "killed": killed, "again": again, "late": late, "unfinished": unfinished}[sys.argv[1]]()

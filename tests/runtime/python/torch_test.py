@@ -12,7 +12,8 @@ from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port,
 
 RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_ranks.py")
 PACKAGE = os.path.join(os.path.dirname(BIN), "python")
-OLDEST = (2, 14)
+OLDEST = (2, 9)
+REPLACES_GLOO = (2, 14)  # the first whose gloo can be replaced
 # An unmodified program. What has no CPU tensor goes to the real gloo, whose error this is.
 GLOO = """
 import sys
@@ -39,15 +40,15 @@ dist.destroy_process_group()
 """
 
 
-def missing():
-    """Why there is no PyTorch that can have the backend, or None."""
+def missing(oldest=OLDEST):
+    """Why there is no PyTorch that can do it, or None."""
     asked = subprocess.run([TORCH_PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
                            check=False)
     if asked.returncode:
         return f"{TORCH_PYTHON} has no PyTorch"
     version = asked.stdout.strip()
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
-        return f"PyTorch {version} of {TORCH_PYTHON} is older than {OLDEST[0]}.{OLDEST[1]}, the first that finds the backend"
+    if tuple(int(part) for part in version.split(".")[:2]) < oldest:
+        return f"PyTorch {version} of {TORCH_PYTHON} is older than {oldest[0]}.{oldest[1]}, the first that can do this"
     return None
 
 
@@ -81,7 +82,23 @@ class Torch(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.launch(2, "again", os.path.join(folder, "store")).count("again"), 2)
 
+    def test_works_and_groups_fail_as_they_are_told_to(self):
+        self.assertEqual(self.launch(2, "late").count("late"), 2)
+
+    def test_a_program_that_fails_during_an_operation_ends(self):
+        job = subprocess.run([DLAUNCH, "--nproc-per-node=2", "--no-python", TORCH_PYTHON, RANKS, "unfinished"], capture_output=True,
+                             text=True, timeout=2 * PATIENCE, check=False, env=variables())
+        self.assertEqual(job.returncode, 1, job.stdout + job.stderr)
+        self.assertIn("an error of the program's, completed: False", job.stderr)
+        self.assertIn("dlaunch: failed: rank 0 ", job.stderr)
+
     def test_a_program_that_names_gloo_gets_it_with_accelerate(self):
+        if missing(REPLACES_GLOO):
+            job = subprocess.run([DLAUNCH, "--accelerate=gloo", "--no-python", TORCH_PYTHON, "-c", "import torch; print('went on')"],
+                                 capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment())
+            self.assertRegex(job.stderr, r"--accelerate=gloo has no effect: this is PyTorch 2\.[0-9.+a-z]+, and 2\.14 is needed\n")
+            self.assertEqual(job.stdout, "went on\n")
+            return
         with tempfile.TemporaryDirectory() as folder:
             script = os.path.join(folder, "gloo.py")
             with open(script, "w", encoding="utf-8") as file:

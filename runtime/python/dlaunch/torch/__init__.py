@@ -18,8 +18,13 @@ def register():
 
 
 def start():
-    """Called by PyTorch at the end of `import torch`, in every program: it does what the environment asks for."""
+    """Called by PyTorch at the end of `import torch`, in every program. Before 2.14 it looks for backends at no other time."""
     import os
+
+    from torch.distributed import Backend, is_available
+
+    if is_available() and not hasattr(Backend, "_ensure_backend_registered"):
+        register()
 
     asked = os.environ.get("DLAUNCH_ACCELERATE")
     if asked:

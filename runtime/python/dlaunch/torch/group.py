@@ -13,6 +13,8 @@ from dlaunch.torch.store import store_of
 from dlaunch.torch.work import milliseconds
 
 _Backend = torch._C._distributed_c10d.Backend
+# From 2.14 on. Before, a backend in Python is a whole group, and cannot be that of one device beside others'.
+HAS_BACKENDS_IN_PYTHON = hasattr(dist.Backend, "_ensure_backend_registered")
 
 
 def _form(store, rank, size, timeout, job_ranks, name):
@@ -84,12 +86,35 @@ class _OwnBackend(DlaunchBackend):
         self._group = None
 
 
-class DlaunchProcessGroup(_Formed, dist.ProcessGroup):
+class _Named(dist.ProcessGroup):
+    """A group whose names its own Python keeps: before 2.14 PyTorch has none for a group without backends."""
+
+    _names = ("", "")
+
+    def _set_group_name(self, name):
+        self._names = (name, self._names[1])
+
+    def _set_group_desc(self, description):
+        self._names = (self._names[0], description)
+
+    @property
+    def group_name(self):
+        return self._names[0]
+
+    @property
+    def group_desc(self):
+        return self._names[1]
+
+
+class DlaunchProcessGroup(_Formed, dist.ProcessGroup if HAS_BACKENDS_IN_PYTHON else _Named):
     """A group of this backend alone. PyTorch's Python calls it without a way through C++."""
 
     def __init__(self, store, rank, size, timeout, job_ranks=(), name="default"):
-        dist.ProcessGroup.__init__(self, rank, size)
+        super().__init__(rank, size)
         self._make(store, rank, size, timeout, job_ranks, name)
+        self._backend = None
+        if not HAS_BACKENDS_IN_PYTHON:
+            return
         self._backend = _OwnBackend(self)
         custom = dist.ProcessGroup.BackendType.CUSTOM
         self._register_backend(torch.device("cpu"), custom, self._backend)
@@ -102,7 +127,8 @@ class DlaunchProcessGroup(_Formed, dist.ProcessGroup):
         return "dlaunch"
 
     def shutdown(self):
-        self._backend.shutdown()
+        if self._backend is not None:
+            self._backend.shutdown()
         super().shutdown()
 
     def split_group(self, ranks, timeout=None, opts=None, group_name=None, group_desc=None, **_devices):
@@ -131,5 +157,8 @@ def make(opts, frame, kinds=None):
     """`frame`: of the function that makes PyTorch's group. `kinds`: the class to use for each of the two here."""
     job_ranks = list(opts.global_ranks_in_group or [])
     kind = DlaunchProcessGroup if _is_alone(frame) else DlaunchBackend
+    if kind is DlaunchBackend and not HAS_BACKENDS_IN_PYTHON:
+        raise RuntimeError(f"backend dlaunch cannot be that of one device beside others in PyTorch {torch.__version__}: use 2.14 or newer, "
+                           "or name it alone, as in init_process_group('dlaunch')")
     return (kinds or {}).get(kind, kind)(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks,
                 f"group {opts.group_id}" if job_ranks else "default")

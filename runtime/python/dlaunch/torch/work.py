@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import sys
 import threading
 
 import torch
@@ -20,7 +21,7 @@ def milliseconds(given):
 
 class _Completions:
     """Ends of operations, for futures and for memory whose Work nobody holds any more. One thread of the process waits for
-    them in the library, without the interpreter's lock; it begins with the first and never ends."""
+    them in the library, without the interpreter's lock; it begins with the first Work and never ends."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -28,21 +29,28 @@ class _Completions:
         self._actions = {}
         self._tokens = itertools.count(1)
 
-    def when_ended(self, handle, action):
+    def begin(self):
+        """Before there is a Work: what its destructor calls must need neither a lock nor a new thread."""
+        if self._queue is not None:
+            return
         with self._lock:
-            if self._queue is None:
-                self._queue = ctypes.c_void_p()
-                if Calls.completions_make(ctypes.byref(self._queue)):
-                    raise MemoryError("no memory for dlaunch's queue of operations")
-                threading.Thread(target=self._run, name="dlaunch completions", daemon=True).start()
-            token = next(self._tokens)
-            self._actions[token] = action
+            if self._queue is not None:
+                return
+            queue = ctypes.c_void_p()
+            if Calls.completions_make(ctypes.byref(queue)):
+                raise MemoryError("no memory for dlaunch's queue of operations")
+            threading.Thread(target=self._run, args=(queue,), name="dlaunch completions", daemon=True).start()
+            self._queue = queue
+
+    def when_ended(self, handle, action):
+        token = next(self._tokens)
+        self._actions[token] = action
         Calls.work_notify(handle, self._queue, token)
 
-    def _run(self):
+    def _run(self, queue):
         capacity = 64
         tokens, count = (ctypes.c_uint64 * capacity)(), ctypes.c_size_t()
-        while Calls.completions_next(self._queue, 0, tokens, capacity, ctypes.byref(count)) == 0:
+        while Calls.completions_next(queue, 0, tokens, capacity, ctypes.byref(count)) == 0:
             for token in tokens[:count.value]:
                 self._actions.pop(token)()
 
@@ -56,6 +64,7 @@ class Work(dist.Work):
 
     def __init__(self, handle, tensors, outputs, finish=None):
         super().__init__()
+        _completions.begin()
         self._handle = handle
         self._tensors = tensors
         self._outputs = outputs
@@ -131,6 +140,10 @@ class Work(dist.Work):
         return self._outputs
 
     def __del__(self):
+        if sys.is_finalizing():
+            # The operation may still use its memory: that stays until the process has ended.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._tensors))
+            return
         if not self._ended and self._tensors is not None and not self._finish:
             if not Calls.work_is_completed(self._handle):
                 tensors, handle = self._tensors, self._handle
