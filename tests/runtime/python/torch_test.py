@@ -111,6 +111,15 @@ class Torch(unittest.TestCase):
                 self.assertEqual(sorted(job.stdout.splitlines()), ["rank 0 by dlaunch", "rank 1 by dlaunch"])
                 self.assertEqual(job.stderr.count("dlaunch: backend gloo is dlaunch's (--accelerate=gloo)\n"), 1, job.stderr)
 
+    def test_programs_that_do_not_use_it_are_left_alone(self):
+        program = ("import torch, torch.distributed as dist; dist.init_process_group('cpu:gloo,cuda:gloo'); "
+                   "total = torch.ones(1); dist.all_reduce(total); import sys; "
+                   "print('group' if 'dlaunch.library' in sys.modules else 'no library'); dist.destroy_process_group()")
+        job = subprocess.run([DLAUNCH, "--no-python", TORCH_PYTHON, "-c", program], capture_output=True, text=True, timeout=PATIENCE,
+                             check=False, env=variables())
+        self.assertEqual((job.returncode, "Warning" in job.stderr), (0, False), job.stderr)
+        self.assertIn("no library\n", job.stdout)
+
     def test_a_killed_rank_is_named_by_all_others(self):
         # Without a launcher, which would stop the others, and with PyTorch's own store.
         port = str(free_port())

@@ -7,25 +7,49 @@ to programs that name gloo, or no backend.
 """
 
 
+def _create(opts, _backend_options):
+    # The library is loaded when a program uses it, and not by each `import torch`.
+    import sys
+
+    from dlaunch.torch.group import make
+
+    return make(opts, sys._getframe(1))
+
+
 def register():
     """Makes the backend known to torch.distributed; called by PyTorch."""
     from torch.distributed import Backend
 
-    from dlaunch.torch.group import create
-
     if "DLAUNCH" not in Backend._plugins:
-        Backend.register_backend("dlaunch", create, extended_api=True, devices=["cpu"])
+        Backend.register_backend("dlaunch", _create, extended_api=True, devices=["cpu"])
+
+
+def _register_when_named():
+    # Before 2.14 PyTorch looks for no backends, and warns in other backends' groups if one is registered that they do not use.
+    from torch.distributed import Backend
+
+    make = Backend.__new__
+
+    def named(kind, name):
+        if isinstance(name, str) and "dlaunch" in name.lower():
+            register()
+        return make(kind, name)
+
+    Backend.__new__ = staticmethod(named)
 
 
 def start():
-    """Called by PyTorch at the end of `import torch`, in every program. Before 2.14 it looks for backends at no other time."""
+    """Called by PyTorch at the end of `import torch`, in every program."""
     import os
 
-    from torch.distributed import Backend, is_available
+    from torch.distributed import is_available
 
-    if is_available() and not hasattr(Backend, "_ensure_backend_registered"):
-        register()
+    if not is_available():
+        return
+    from torch.distributed import Backend
 
+    if not hasattr(Backend, "_ensure_backend_registered"):
+        _register_when_named()
     asked = os.environ.get("DLAUNCH_ACCELERATE")
     if asked:
         from dlaunch.torch import takeover

@@ -148,13 +148,8 @@ def _is_alone(frame):
     return config is not None and len(set(config.get_device_backend_map().values())) == 1
 
 
-def create(opts, _backend_options):
-    """For Backend.register_backend()."""
-    return make(opts, sys._getframe(1))
-
-
 def make(opts, frame, kinds=None):
-    """`frame`: of the function that makes PyTorch's group. `kinds`: the class to use for each of the two here."""
+    """For Backend.register_backend(). `frame`: of the function that makes PyTorch's group. `kinds`: the class to use for each of the two here."""
     job_ranks = list(opts.global_ranks_in_group or [])
     kind = DlaunchProcessGroup if _is_alone(frame) else DlaunchBackend
     if kind is DlaunchBackend and not HAS_BACKENDS_IN_PYTHON:
