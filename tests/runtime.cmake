@@ -263,6 +263,8 @@ if(TARGET dlaunch_backend_gloo)
   dlaunch_script_tests(NAME torch SCRIPT runtime/python/torch_test.py BASE unittest.TestCase)
 endif()
 
+dlaunch_script_tests(NAME python_launch SCRIPT runtime/python/launch_test.py BASE unittest.TestCase)
+
 # The wheel, built as for the package index and installed into empty environments.
 if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE)
   add_test(NAME wheel.build COMMAND ${PROJECT_SOURCE_DIR}/scripts/wheel ${CMAKE_BINARY_DIR}/dist)
