@@ -263,6 +263,9 @@ if(TARGET dlaunch_backend_gloo)
   dlaunch_script_tests(NAME torch SCRIPT runtime/python/torch_test.py BASE unittest.TestCase)
 endif()
 
+if(TARGET dlaunch_backend_gloo)
+  dlaunch_script_tests(NAME numpy SCRIPT runtime/python/numpy_test.py BASE unittest.TestCase)
+endif()
 dlaunch_script_tests(NAME python_launch SCRIPT runtime/python/launch_test.py BASE unittest.TestCase)
 
 # The wheel, built as for the package index and installed into empty environments.

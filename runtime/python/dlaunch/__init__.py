@@ -1,4 +1,5 @@
-"""dlaunch for Python: `init_process_group("dlaunch")` (dlaunch.torch), and `dlaunch.run.main(argv)`."""
+"""dlaunch for Python: `init_process_group("dlaunch")` of PyTorch (dlaunch.torch), the same calls on numpy arrays (dlaunch.numpy),
+and the launcher for programs that call it (dlaunch.run)."""
 
 
 def __getattr__(name):

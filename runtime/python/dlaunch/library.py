@@ -25,6 +25,11 @@ class SeparateGroupOptions(ctypes.Structure):
                 ("timeout_ms", c_int64), ("name", c_char_p)]
 
 
+class InitOptions(ctypes.Structure):
+    _fields_ = [("backend", c_char_p), ("init_method", c_char_p), ("timeout_ms", c_int64), ("rank", c_int), ("world_size", c_int),
+                ("group_name", c_char_p), ("store", c_void_p)]
+
+
 class TcpStoreOptions(ctypes.Structure):
     _fields_ = [("timeout_ms", c_int64), ("world_size", c_int), ("is_master", c_int), ("do_not_wait_for_workers", c_int),
                 ("multi_tenant", c_int), ("master_listen_fd", POINTER(c_int))]
@@ -63,6 +68,13 @@ def _load():
 _TENSOR, _GROUP, _WORK, _TIME = c_void_p, c_void_p, c_void_p, c_int64
 _END = (_GROUP, _TIME, _WORK)
 _CALLS = {
+    "init_process_group": (POINTER(InitOptions),),
+    "destroy_process_group": (),
+    "is_initialized": (),
+    "get_rank": (_GROUP,),
+    "get_world_size": (_GROUP,),
+    "get_group_rank": (_GROUP, c_int),
+    "new_group": (POINTER(c_int), c_size_t, c_int64, POINTER(c_void_p)),
     "make_separate_group": (POINTER(SeparateGroupOptions), POINTER(c_void_p)),
     "destroy_group": (_GROUP,),
     "set_timeout": (_GROUP, _TIME),

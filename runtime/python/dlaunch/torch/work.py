@@ -1,13 +1,12 @@
 """Operations that were started, as PyTorch's Work."""
 
-import ctypes
-import itertools
 import sys
 import threading
 
 import torch
 import torch.distributed as dist
 
+from dlaunch.completions import completions
 from dlaunch.library import Calls
 from dlaunch.torch.errors import error_of
 
@@ -19,52 +18,13 @@ def milliseconds(given):
     return max(1, given.days * 86_400_000 + given.seconds * 1000 + given.microseconds // 1000)
 
 
-class _Completions:
-    """Ends of operations, for futures and for memory whose Work nobody holds any more. One thread of the process waits for
-    them in the library, without the interpreter's lock; it begins with the first Work and never ends."""
-
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._queue = None
-        self._actions = {}
-        self._tokens = itertools.count(1)
-
-    def begin(self):
-        """Before there is a Work: what its destructor calls must need neither a lock nor a new thread."""
-        if self._queue is not None:
-            return
-        with self._lock:
-            if self._queue is not None:
-                return
-            queue = ctypes.c_void_p()
-            if Calls.completions_make(ctypes.byref(queue)):
-                raise MemoryError("no memory for dlaunch's queue of operations")
-            threading.Thread(target=self._run, args=(queue,), name="dlaunch completions", daemon=True).start()
-            self._queue = queue
-
-    def when_ended(self, handle, action):
-        token = next(self._tokens)
-        self._actions[token] = action
-        Calls.work_notify(handle, self._queue, token)
-
-    def _run(self, queue):
-        capacity = 64
-        tokens, count = (ctypes.c_uint64 * capacity)(), ctypes.c_size_t()
-        while Calls.completions_next(queue, 0, tokens, capacity, ctypes.byref(count)) == 0:
-            for token in tokens[:count.value]:
-                self._actions.pop(token)()
-
-
-_completions = _Completions()
-
-
 class Work(dist.Work):
     """`tensors`: what the operation uses, kept until it has ended. `outputs`: what it makes. `finish`: called once, after its
     success and before anybody learns of it: copies results to tensors with gaps."""
 
     def __init__(self, handle, tensors, outputs, finish=None):
         super().__init__()
-        _completions.begin()
+        completions.begin()
         self._handle = handle
         self._tensors = tensors
         self._outputs = outputs
@@ -74,7 +34,7 @@ class Work(dist.Work):
         self._error = None
         self._future = None
         if finish:
-            _completions.when_ended(handle, lambda: self._wait(0))
+            completions.when_ended(handle, lambda: self._wait(0))
 
     def _wait(self, timeout_ms):
         """None, or the error. An operation that has failed does so in each call; a passed `timeout_ms` is the call's own."""
@@ -132,7 +92,7 @@ class Work(dist.Work):
             ended = torch.futures.Future()
             # The chained future has the error itself, which C++ (DDP's reducer) understands; set_exception() has a value.
             self._future = ended.then(self._deliver)
-            _completions.when_ended(self._handle, lambda: ended.set_result(None))
+            completions.when_ended(self._handle, lambda: ended.set_result(None))
         return self._future
 
     def _deliver(self, _ended):
@@ -140,16 +100,10 @@ class Work(dist.Work):
         return self._outputs
 
     def __del__(self):
-        if sys.is_finalizing():
-            # The operation may still use its memory: that stays until the process has ended.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._tensors))
-            return
         if not self._ended and self._tensors is not None and not self._finish:
-            if not Calls.work_is_completed(self._handle):
-                tensors, handle = self._tensors, self._handle
-                _completions.when_ended(handle, lambda: (tensors, Calls.work_free(handle)))
-                return
-        Calls.work_free(self._handle)
+            completions.keep_until_ended(self._handle, self._tensors)
+        elif not sys.is_finalizing():
+            Calls.work_free(self._handle)
 
 
 class Done(dist.Work):
