@@ -1,116 +1,115 @@
 #!/usr/bin/env python3
-"""Our all_reduce next to PyTorch's gloo: the same processes and tensors, turn by turn, both called from Python.
+"""PyTorch's backend "dlaunch" next to its gloo: the same calls of torch.distributed, in the same processes, turn by turn.
 
-    bench/torch_bench.py [RANKS ... [build/lib]]
+    bench/torch_bench.py [--ranks=2,4,8] [--calls=all_reduce,all_gather,broadcast,barrier] [--ddp]
 
-A turn lasts until the slowest rank is through; printed are the median of each side's turns and PyTorch's time by ours.
+A turn lasts until the slowest rank is through; printed are the median of each side's turns and gloo's time by ours. With
+--ddp: what data-parallel training adds to a step of 25.6 million parameters. Run it with a Python that has PyTorch 2.9 or newer.
 """
 
-import ctypes
+import argparse
+import copy
 import os
-import signal
 import statistics
+import subprocess
 import sys
-import tempfile
 import time
 
 import torch
 import torch.distributed as dist
 
-LIBRARY = os.path.join(sys.argv.pop() if sys.argv[-1:] and not sys.argv[-1].isdigit() and len(sys.argv) > 1
-                       else "build/lib", "libdlaunch.so")
-SIZES = [4 ** k for k in range(1, 14)]  # bytes, to 64 MiB
+BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../build")
+SIZES = [4 ** k for k in range(3, 14)]  # bytes, from 64 B to 64 MiB
 TURN = 3e-3  # seconds, at least
-CELL = 0.6  # seconds, about
-FLOAT32, SUM = 8, 0
+CELL = 0.8  # seconds, about
+STEPS = 15
 
 
-class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("dims", ctypes.c_size_t), ("device", ctypes.c_int), ("device_index", ctypes.c_int)]
-
-
-class InitOptions(ctypes.Structure):
-    _fields_ = [("backend", ctypes.c_char_p), ("init_method", ctypes.c_char_p), ("timeout_ms", ctypes.c_int64),
-                ("rank", ctypes.c_int), ("world_size", ctypes.c_int), ("group_name", ctypes.c_char_p),
-                ("store", ctypes.c_void_p)]
-
-
-class Dlaunch:
-    def __init__(self, rank, size, directory):
-        self.library = ctypes.CDLL(LIBRARY)
-        self.library.dlaunch_last_error.restype = ctypes.c_char_p
-        options = InitOptions(init_method=f"file://{directory}/dlaunch".encode(), rank=rank, world_size=size)
-        self.check(self.library.dlaunch_init_process_group(ctypes.byref(options)))
-
-    def check(self, status):
-        if status != 0:
-            raise RuntimeError(self.library.dlaunch_last_error().decode())
-
-    def all_reduce(self, tensor):
-        view = Tensor(tensor.data_ptr(), FLOAT32, (ctypes.c_int64 * 1)(tensor.numel()), 1, 0, 0)
-        call, reference = self.library.dlaunch_all_reduce, ctypes.byref(view)
-        return lambda: self.check(call(reference, SUM, None, ctypes.c_int64(0), None))
-
-    def leave(self):
-        self.check(self.library.dlaunch_destroy_process_group())
-
-
-def timed(once, calls):
+def timed(group, once, calls):
     """Of one call, in seconds, on the rank that needed longest."""
-    dist.barrier()
+    dist.barrier(group)
     begin = time.perf_counter()
     for _ in range(calls):
         once()
     length = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
-    dist.all_reduce(length, dist.ReduceOp.MAX)
+    dist.all_reduce(length, dist.ReduceOp.MAX, group=group)
     return length.item() / calls
 
 
-def be_rank(rank, size, directory):
-    dist.init_process_group("gloo", init_method=f"file://{directory}/torch", rank=rank, world_size=size)
-    dlaunch = Dlaunch(rank, size, directory)
-    for length in SIZES:
-        tensor = torch.zeros(length // 4)
-        sides = {"dlaunch": dlaunch.all_reduce(tensor), "torch": lambda: dist.all_reduce(tensor)}
-        once = sum(max(timed(side, 1), timed(side, 2)) for side in sides.values())
-        calls = int(min(max(2 * TURN / once, 1), 100))
-        turns = int(min(max(CELL / (once * calls), 7), 61))
-        times = {name: [] for name in sides}
-        for _ in range(turns):
-            for name, side in sides.items():
-                times[name].append(timed(side, calls))
-        if rank == 0:
-            ours, theirs = (statistics.median(times[name]) * 1e6 for name in ("dlaunch", "torch"))
-            print(f"all_reduce {size:2} ranks {length:10} {ours:12.1f} {theirs:12.1f} {theirs / ours:7.2f}x", flush=True)
-    dlaunch.leave()
+def call_of(name, length, size, group):
+    tensor = torch.zeros(length // 4)
+    if name == "all_reduce":
+        return lambda: dist.all_reduce(tensor, group=group)
+    if name == "broadcast":
+        return lambda: dist.broadcast(tensor, 0, group=group)
+    if name == "all_gather":
+        whole = torch.zeros(length // 4 * size)
+        return lambda: dist.all_gather_into_tensor(whole, tensor, group=group)
+    return lambda: dist.barrier(group)
+
+
+def compare(names, groups):
+    size = dist.get_world_size()
+    for name in names:
+        for length in SIZES if name != "barrier" else [0]:
+            sides = {side: call_of(name, length, size, group) for side, group in groups.items()}
+            once = sum(max(timed(groups[side], call, 1), timed(groups[side], call, 2)) for side, call in sides.items())
+            calls = int(min(max(2 * TURN / once, 1), 100))
+            turns = int(min(max(CELL / (once * calls), 7), 61))
+            times = {side: [] for side in sides}
+            for _ in range(turns):
+                for side, call in sides.items():
+                    times[side].append(timed(groups[side], call, calls))
+            if dist.get_rank() == 0:
+                ours, theirs = (statistics.median(times[side]) * 1e6 for side in ("dlaunch", "gloo"))
+                print(f"{name:10} {size:2} ranks {length:10} {ours:12.1f} {theirs:12.1f} {theirs / ours:7.2f}x", flush=True)
+
+
+def train(groups):
+    """A step without communication, and what each backend adds to it."""
+    inputs = torch.randn(8, 2_000)
+    model = torch.nn.Sequential(*(torch.nn.Linear(2_000, 2_000) for _ in range(6)), torch.nn.Linear(2_000, 800))
+    models = {"alone": model}
+    for side, group in groups.items():
+        models[side] = torch.nn.parallel.DistributedDataParallel(copy.deepcopy(model), process_group=group)
+    times = {side: [] for side in models}
+    for turn in range(STEPS + 2):
+        for side, module in models.items():
+            length = timed(groups["gloo"], lambda: module(inputs).sum().backward(), 1)
+            module.zero_grad()
+            if turn >= 2:  # the buckets have been rebuilt
+                times[side].append(length * 1e3)
+    if dist.get_rank() == 0:
+        alone, ours, theirs = (statistics.median(times[side]) for side in ("alone", "dlaunch", "gloo"))
+        print(f"step of {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters, {dist.get_world_size()} ranks: "
+              f"{alone:.1f} ms alone; dlaunch adds {ours - alone:.1f} ms, gloo {theirs - alone:.1f} ms "
+              f"({(ours - alone) / (theirs - alone):.2f} of it)", flush=True)
+
+
+def be_rank(arguments):
+    torch.set_num_threads(1)
+    dist.init_process_group("dlaunch")
+    groups = {"dlaunch": dist.group.WORLD, "gloo": dist.new_group(backend="gloo")}
+    if arguments.ddp:
+        train(groups)
+    else:
+        compare(arguments.calls.split(","), groups)
     dist.destroy_process_group()
 
 
 def main():
-    torch.set_num_threads(1)
-    print(f"{'':19} {'bytes':>10} {'dlaunch us':>12} {'PyTorch us':>12} {'ratio':>8}")
-    for size in [int(argument) for argument in sys.argv[1:]] or [2, 4]:
-        with tempfile.TemporaryDirectory(prefix="dlaunch_bench.") as directory:
-            ranks = {}  # by pid
-            for rank in range(size):
-                sys.stdout.flush()
-                pid = os.fork()
-                if pid == 0:
-                    try:
-                        be_rank(rank, size, directory)
-                        os._exit(0)
-                    except BaseException as error:  # pylint: disable=broad-except
-                        print(f"rank {rank}: {error!r}", file=sys.stderr)
-                        os._exit(1)
-                ranks[pid] = rank
-            while ranks:
-                pid, status = os.wait()
-                rank = ranks.pop(pid)
-                if status != 0:
-                    for other in ranks:
-                        os.kill(other, signal.SIGKILL)
-                    sys.exit(f"rank {rank} ended with {os.waitstatus_to_exitcode(status)}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", default="2,4,8")
+    parser.add_argument("--calls", default="all_reduce,all_gather,broadcast,barrier")
+    parser.add_argument("--ddp", action="store_true")
+    arguments = parser.parse_args()
+    if "RANK" in os.environ:
+        return be_rank(arguments)
+    print(f"PyTorch {torch.__version__}\n{'':19} {'bytes':>10} {'dlaunch us':>12} {'gloo us':>12} {'ratio':>8}", flush=True)
+    for ranks in arguments.ranks.split(","):
+        subprocess.run([f"{BUILD}/bin/dlaunch", f"--nproc-per-node={ranks}", "--no-python", sys.executable, "-u", *sys.argv], check=True,
+                       env={**os.environ, "PYTHONPATH": f"{BUILD}/python", "GLOO_LOG_LEVEL": "ERROR"})
+    return None
 
 
 if __name__ == "__main__":
