@@ -278,6 +278,17 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE)
   set_property(TEST ${tests} PROPERTY FIXTURES_REQUIRED wheel)
 endif()
 
+# The Debian packages, as dpkg installs and removes them.
+if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE)
+  add_test(NAME deb.build COMMAND ${PROJECT_SOURCE_DIR}/scripts/deb ${CMAKE_BINARY_DIR}/deb)
+  set_tests_properties(deb.build PROPERTIES FIXTURES_SETUP deb TIMEOUT 1500 LABELS process
+    ENVIRONMENT "DEBFULLNAME=A Packager;DEBEMAIL=packager@dlaunch.dev")
+  dlaunch_script_tests(NAME deb SCRIPT runtime/python/deb_test.py BASE unittest.TestCase)
+  get_directory_property(tests TESTS)
+  list(FILTER tests INCLUDE REGEX "^deb\\.Deb")
+  set_property(TEST ${tests} PROPERTY FIXTURES_REQUIRED deb)
+endif()
+
 # Our results against PyTorch's, where it is installed.
 if(TARGET dlaunch_backend_gloo)
   add_executable(conformance_ranks runtime/api/conformance_ranks.cpp)

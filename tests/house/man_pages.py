@@ -259,7 +259,7 @@ def check_versions(pages):
 def check_install(pages):
     """Each section of the manual that has pages is installed."""
     with open(os.path.join(ROOT, "cmake/InstallRules.cmake"), encoding="utf-8") as file:
-        installed = re.search(r"foreach\(section ([\d ]+)\)", file.read()).group(1).split()
+        installed = re.findall(r"^install_manual\((\d) ", file.read(), re.MULTILINE)
     for section in sorted({name.rpartition(".")[2] for name in pages} - set(installed)):
         yield f"cmake/InstallRules.cmake does not install the pages of section {section}"
 
