@@ -63,3 +63,13 @@ find_library(GLOO_LIBRARY gloo)
 if(NOT GLOO_INCLUDE_DIR OR NOT GLOO_LIBRARY)
   message(STATUS "Gloo not found: collective_bench, which compares with it, is not built (Debian: libgloo-dev)")
 endif()
+
+# The backend "mpi": whichever MPI CMake finds (MPI_C_COMPILER names another). The compilers' wrappers come with the packages
+# that run MPI programs, mpi.h only with the development packages: FindMPI compiles with it.
+option(DLAUNCH_MPI "build the backend mpi where there is an MPI" ON)
+if(DLAUNCH_MPI)
+  find_package(MPI QUIET COMPONENTS C)
+endif()
+if(NOT MPI_C_FOUND)
+  message(STATUS "no MPI: the backend mpi is not built (Debian: libopenmpi-dev or libmpich-dev)")
+endif()

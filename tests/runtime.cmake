@@ -303,3 +303,18 @@ if(TARGET dlaunch_backend_gloo)
     set_tests_properties(conformance.Conformance.test_${ranks} PROPERTIES LABELS "process;unsanitized")
   endforeach()
 endif()
+
+# The backend mpi, under the mpirun of the MPI that it was built with.
+if(TARGET dlaunch_backend_mpi AND NOT DLAUNCH_SANITIZE)
+  add_dependencies(conformance_ranks dlaunch_backend_mpi)
+  dlaunch_script_tests(NAME mpi SCRIPT runtime/backends/mpi/mpi_test.py BASE unittest.TestCase)
+  get_directory_property(tests TESTS)
+  list(FILTER tests INCLUDE REGEX "^mpi\\.")
+  set_property(TEST ${tests} APPEND PROPERTY ENVIRONMENT "DLAUNCH_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE}")
+endif()
+if(TARGET dlaunch_backend_mpi)
+  dlaunch_test(NAME mpi_start_test LABELS runtime LIBS dlaunch_base
+  SOURCES
+    runtime/backends/mpi/mpi_start_test.cpp
+    ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_start.cpp)
+endif()

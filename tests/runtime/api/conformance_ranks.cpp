@@ -3,7 +3,8 @@
 //
 //   conformance_ranks DIRECTORY WORLD_SIZE
 //
-// Starts the ranks itself, or is one of them if a launcher has given it a rank.
+// Starts the ranks itself, or is one of them if a launcher has given it a rank. If that is MPI's, the backend
+// is mpi.
 
 #include <dlaunch/distributed.h>
 #include <dlaunch/object.h>
@@ -301,9 +302,10 @@ struct Rank {
   }
 };
 
-void run_as_rank(int rank, int size, const std::string& path, CellName& cell) {
+void run_as_rank(int rank, int size, const std::string& path, CellName& cell,
+                 const dlaunch::InitOptions& options = {}) {
   Records records(path, cell);
-  dlaunch::init_process_group();
+  dlaunch::init_process_group(options);
   const Rank all = {records, rank, size};
   all.run<std::int8_t>("int8");
   all.run<std::uint8_t>("uint8");
@@ -328,13 +330,23 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string directory = argv[1];
   const int size = std::atoi(argv[2]);
-  if (const char* const rank = std::getenv("RANK")) {
+  dlaunch::InitOptions options;
+  const char* own_rank = std::getenv("RANK");
+  for (const char* const name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
+    if (own_rank != nullptr || std::getenv(name) == nullptr) continue;
+    own_rank = std::getenv(name);
+    options.backend = dlaunch::BackendName::mpi;
+    options.init_method = "file://" + directory + "/store";
+    options.rank = std::atoi(own_rank);
+    options.world_size = size;
+  }
+  if (own_rank != nullptr) {
     CellName cell{};
     try {
-      run_as_rank(std::atoi(rank), size, directory + "/rank" + rank, cell);
+      run_as_rank(std::atoi(own_rank), size, directory + "/rank" + own_rank, cell, options);
       return 0;
     } catch (const std::exception& e) {
-      std::fprintf(stderr, "conformance_ranks: rank %s in '%s': %s\n", rank, cell.data(), e.what());
+      std::fprintf(stderr, "conformance_ranks: rank %s in '%s': %s\n", own_rank, cell.data(), e.what());
       return 1;
     }
   }

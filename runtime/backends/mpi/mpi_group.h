@@ -1,0 +1,118 @@
+// The ranks of one group in MPI: its communicators, waits with deadlines, and notices about failures.
+//
+// MPI has no deadlines and need not notice that a rank has died. So every operation is a non-blocking one,
+// and its thread asks MPI whether it has completed: some times at once, then with pauses that grow to a
+// millisecond, so that a rank that waits leaves the processor to those that compute. That is also all the
+// progress that MPI makes. What MPI has begun it cannot give up: the memory of an operation that was given up
+// stays MPI's until the process ends.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlaunch/backend.h"
+#include "runtime/backends/mpi/mpi_process.h"
+
+namespace dlaunch::internal {
+
+// Any thread may call the members.
+class MpiGroup {
+ public:
+  // On every rank of the group at the same time. Throws DistBackendError, or what the store throws.
+  explicit MpiGroup(const BackendContext& context);
+  ~MpiGroup();
+  MpiGroup(const MpiGroup&) = delete;
+  MpiGroup& operator=(const MpiGroup&) = delete;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] MPI_Comm collectives() const { return collectives_; }
+  [[nodiscard]] MPI_Comm messages() const { return messages_; }
+  [[nodiscard]] int largest_tag() const { return largest_tag_; }
+
+  // Returns true when all requests have completed, then they are null and the statuses set; false when
+  // `patience` is over or the group is broken: at the latest then check() throws. Throws DistBackendError.
+  void complete(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, Deadline deadline,
+                const char* call);
+
+  // Throws if the group is broken here, or another rank has sent notice that it is.
+  void check();
+  [[nodiscard]] std::vector<int> departed();
+
+  // The group is broken from now on, and the other ranks get notice of it. The first reason counts.
+  void break_up(const std::string& reason) noexcept;
+  // This rank leaves in order.
+  void say_goodbye() noexcept;
+
+ private:
+  enum class NoticeKind : int { failure, goodbye };
+  struct Notice {
+    NoticeKind kind;
+    char text[508];
+  };
+
+  void make_communicators(const BackendContext& context);
+  void receive_notices();
+  void post_notice_receive();
+  void take_notice(int from);
+  void send_notices(NoticeKind kind, const std::string& text);
+  void fail_if_broken();
+  [[nodiscard]] DistNetworkError late_error() const;
+
+  int rank_;
+  int size_;
+  int largest_tag_ = 0;
+  int polls_at_once_ = 0;
+  MPI_Comm collectives_ = MPI_COMM_NULL;
+  MPI_Comm messages_ = MPI_COMM_NULL;
+
+  std::atomic<bool> is_broken_ = false;
+  std::mutex mutex_;
+  std::condition_variable broken_;
+  // protected by mutex_
+  std::string reason_;
+  int culprit_ = -1;  // the rank whose notice it was
+  std::vector<int> departed_;
+
+  std::mutex notices_mutex_;  // not held while mutex_ is
+  // protected by notices_mutex_
+  std::unique_ptr<Notice> incoming_;
+  MPI_Request incoming_request_ = MPI_REQUEST_NULL;
+  std::unique_ptr<Notice> outgoing_;
+  std::vector<MPI_Request> outgoing_requests_;
+};
+
+// One operation's requests and memory. If it ends before MPI has completed them, the memory is MPI's for
+// ever.
+class MpiRequests {
+ public:
+  MpiRequests(MpiGroup& group, Deadline deadline) : group_(group), deadline_(deadline) {}
+  ~MpiRequests();
+  MpiRequests(const MpiRequests&) = delete;
+  MpiRequests& operator=(const MpiRequests&) = delete;
+
+  [[nodiscard]] MpiGroup& group() { return group_; }
+  // For the next call, which fills it in.
+  MPI_Request* add();
+  // Memory that lives as long as MPI may use it.
+  std::span<std::byte> scratch(std::size_t bytes);
+  // Waits for all that were added. `call`: for messages.
+  void complete(const char* call);
+
+ private:
+  MpiGroup& group_;
+  const Deadline deadline_;
+  const MpiUse use_;
+  std::vector<MPI_Request> requests_;
+  std::vector<std::unique_ptr<std::byte[]>> scratch_;
+};
+
+}  // namespace dlaunch::internal

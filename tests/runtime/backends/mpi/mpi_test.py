@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""The backend mpi under a real mpirun: the table of the conformance test, against the results of our backend gloo.
+
+    DLAUNCH_BIN_DIR=build/bin DLAUNCH_TEST_MPIEXEC=/usr/bin/mpiexec mpi_test.py [Class.test ...]
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "api"))
+from conformance_test import difference, records  # noqa: E402
+
+BUILD = os.path.dirname(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]))
+RANKS = os.path.join(BUILD, "tests", "conformance_ranks")
+# The launcher's own variables would make a rank of the program that is to start its ranks itself.
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI_", "PMIX_", "RANK"))}
+
+
+class Mpi(unittest.TestCase):
+    def setUp(self):
+        self.mpiexec = os.environ.get("DLAUNCH_TEST_MPIEXEC", "")
+        if not os.access(self.mpiexec, os.X_OK):
+            self.skipTest("CMake found no mpiexec (Debian: openmpi-bin or mpich)")
+        self.dir = tempfile.mkdtemp(prefix="dlaunch_mpi.")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def mpirun(self, size, *command):
+        version = subprocess.run([self.mpiexec, "--version"], capture_output=True, text=True, check=False).stdout
+        flags = ["--oversubscribe", *(["--allow-run-as-root"] if os.getuid() == 0 else [])] if "Open" in version else []
+        return [self.mpiexec, *flags, "-n", str(size), *command]
+
+    def run_side(self, name, size, launch=lambda *command: command):
+        directory = os.path.join(self.dir, name)
+        os.mkdir(directory)
+        done = subprocess.run(launch(RANKS, directory, str(size)), capture_output=True, text=True, env=PLAIN, timeout=250,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return directory
+
+    def compare(self, size):
+        over_mpi = self.run_side("mpi", size, lambda *command: self.mpirun(size, *command))
+        over_gloo = self.run_side("gloo", size)
+        for rank in range(size):
+            with open(f"{over_mpi}/rank{rank}", "rb") as ours, open(f"{over_gloo}/rank{rank}", "rb") as others:
+                mine, wanted = records(ours), records(others)
+                self.assertEqual(mine.keys(), wanted.keys())
+                self.assertGreater(len(wanted), 700 if size > 1 else 0)
+                for cell, (begin, length) in wanted.items():
+                    others.seek(begin)
+                    expected = others.read(length)
+                    ours.seek(mine[cell][0])
+                    result = ours.read(mine[cell][1])
+                    if result != expected:
+                        self.assertIsNone(difference(result, expected, cell.split()[1], size), f"rank {rank} of {size}: {cell}")
+
+    def test_world_of_2(self):
+        self.compare(2)
+
+    def test_world_of_3(self):
+        self.compare(3)
+
+    def test_world_of_4(self):
+        self.compare(4)
+
+    def test_a_program_without_mpirun_learns_how_to_start(self):
+        done = subprocess.run([RANKS, self.dir, "2"], capture_output=True, text=True, timeout=60, check=False,
+                              env=PLAIN | {"PMI_RANK": "0"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no MPI launcher started this process: start it with mpirun", done.stderr)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False)
+    if not program.result.wasSuccessful():
+        sys.exit(1)
+    if program.result.skipped and len(program.result.skipped) == program.result.testsRun:
+        sys.exit(77)  # CTest's "skipped"
