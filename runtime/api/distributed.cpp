@@ -1,6 +1,7 @@
 #include "dlaunch/distributed.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <functional>
 
@@ -98,15 +99,25 @@ std::string get_default_backend_for_device(std::string_view device) {
                   "'; known are cpu and cuda");
 }
 
+// The launcher's own, then those of Open MPI, and of MPICH and Intel MPI.
+constexpr std::array<std::string_view, 3> local_ranks = {env::local_rank, "OMPI_COMM_WORLD_LOCAL_RANK",
+                                                         "MPI_LOCALRANKID"};
+
 int get_node_local_rank(std::optional<int> fallback_rank) {
-  const std::optional<std::string> text = process_environment(env::local_rank);
+  std::optional<std::string> text;
+  std::string_view variable;
+  for (const std::string_view name : local_ranks) {
+    if (text) break;
+    variable = name;
+    text = process_environment(name);
+  }
   if (!text && fallback_rank) return *fallback_rank;
   if (!text) throw DistError("the environment variable LOCAL_RANK is not set; the launcher sets it");
   int rank = -1;
   const char* const end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, rank);
   if (error != std::errc() || stop != end || rank < 0) {
-    throw DistError("the environment variable LOCAL_RANK: '" + *text + "' is not a rank");
+    throw DistError("the environment variable " + std::string(variable) + ": '" + *text + "' is not a rank");
   }
   return rank;
 }

@@ -11,6 +11,7 @@
 #include "runtime/base/comma_separated.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
+#include "runtime/group/backend_world.h"
 #include "runtime/group/group_rendezvous.h"
 #include "runtime/rendezvous/key_value_store.h"
 #include "runtime/rendezvous/loss_propagation.h"
@@ -115,6 +116,11 @@ Identity DefaultGroupInit::identify_self() const {
     require_agreement("rank", given.rank, self.rank);
     require_agreement("world_size", given.world_size, self.world_size);
   } else if (!options_.store && method_.kind == InitMethod::Kind::env) {
+    if (!given.rank && !given.world_size) {
+      const std::optional<Identity> found = identify_by_backend(
+          backend_name(options_, preset_), process_environment, deadline_after(options_.timeout));
+      if (found) return *found;
+    }
     return value_of(identify(process_environment, given));
   } else {
     self = value_of(identify(given));

@@ -97,6 +97,8 @@ RUNTIME_COVERED_BY = {
     "runtime/backends/mpi/mpi_messages": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_process": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_types": "runtime/backends/mpi/mpi_test.py",
+    "runtime/backends/mpi/mpi_world": "runtime/backends/mpi/mpi_test.py",
+    "runtime/group/backend_world": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/threads/module": "runtime/api/threads_test.cpp",
     "runtime/backends/threads/thread_transport": "runtime/backend/mailbox_test.cpp",
     "runtime/base/host_name": "runtime/rendezvous/rendezvous_test.cpp",

@@ -6,6 +6,7 @@
 #include "dlaunch/backend.h"
 #include "runtime/backends/mpi/mpi_backend.h"
 #include "runtime/backends/mpi/mpi_start.h"
+#include "runtime/backends/mpi/mpi_world.h"
 #include "runtime/base/process_environment.h"
 
 namespace {
@@ -21,5 +22,5 @@ std::unique_ptr<dlaunch::Backend> create(const dlaunch::BackendContext& context)
 
 }  // namespace
 
-const dlaunch::BackendModule dlaunch_backend_module = {dlaunch::backend_abi_version, "mpi", "cpu", viable,
-                                                       create};
+const dlaunch::BackendModule dlaunch_backend_module = {
+    dlaunch::backend_abi_version, "mpi", "cpu", viable, create, &dlaunch::internal::mpi_world};

@@ -5,11 +5,16 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "dlaunch/error.h"
 #include "runtime/backends/mpi/mpi_error.h"
+#include "runtime/base/process_environment.h"
 
 namespace dlaunch::internal {
 
@@ -83,18 +88,25 @@ void initialise() {
   calls_take_turns = provided < MPI_THREAD_MULTIPLE;
 }
 
+// Open MPI's, MPICH's and Intel's name of it. MPI itself would have to ask all ranks.
+int local_size(int all) {
+  for (const std::string_view name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    const std::optional<std::string> text = process_environment(name);
+    int size = 0;
+    if (text && std::from_chars(text->data(), text->data() + text->size(), size).ec == std::errc() &&
+        size > 0)
+      return size;
+  }
+  return all;
+}
+
 MpiPlace find_place() {
   require_same_library();
   initialise();
   MpiPlace place{};
-  MPI_Comm host = MPI_COMM_NULL;
   require_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &place.rank), "MPI_Comm_rank");
   require_mpi(MPI_Comm_size(MPI_COMM_WORLD, &place.size), "MPI_Comm_size");
-  require_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place.rank, MPI_INFO_NULL, &host),
-              "MPI_Comm_split_type");
-  require_mpi(MPI_Comm_rank(host, &place.local_rank), "MPI_Comm_rank");
-  require_mpi(MPI_Comm_size(host, &place.local_size), "MPI_Comm_size");
-  require_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
+  place.local_size = local_size(place.size);
   return place;
 }
 

@@ -10,8 +10,7 @@ namespace dlaunch::internal {
 struct MpiPlace {
   int rank;
   int size;
-  int local_rank;  // among those of this host
-  int local_size;
+  int local_size;  // on this host, if the launcher tells; else all
 };
 
 // Initialises MPI if nobody has. Throws DistBackendError: MPI refused, the program has finalised it, or has

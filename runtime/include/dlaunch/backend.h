@@ -137,7 +137,22 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 14;
+inline constexpr std::uint32_t backend_abi_version = 15;
+
+// Of a backend whose own launcher has formed a world of processes (mpirun): a program need then name neither
+// its ranks nor a store.
+struct BackendWorld {
+  struct Place {
+    int rank;
+    int size;
+    bool is_one_host;  // all ranks are known to be on one
+  };
+  // Called before the first group is made. Throws DistBackendError.
+  Place (*place)();
+  // Called on every rank at the same time, any number of times; returns on all of them the text that rank 0
+  // gave to the first call, of at most 511 characters. Throws DistNetworkError that names the missing ranks.
+  std::string (*share)(const std::string& text_of_rank_zero, Deadline deadline);
+};
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {
@@ -148,6 +163,7 @@ struct BackendModule {
   bool (*viable)(std::string& reason) = nullptr;
   // Called on every rank of the new group at the same time.
   std::unique_ptr<Backend> (*create)(const BackendContext& context) = nullptr;
+  const BackendWorld* world = nullptr;  // null: it has none
 };
 
 // Makes a backend known under its name; `module` must live as long as the process. Throws DistError if the

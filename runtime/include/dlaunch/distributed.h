@@ -49,6 +49,8 @@ struct InitOptions {
   //   env://            through the environment that dlaunch (and torchrun) give a worker: MASTER_ADDR and
   //                     MASTER_PORT, and RANK and WORLD_SIZE if the program gives none. Rank 0 serves the
   //                     store there unless TORCHELASTIC_USE_AGENT_STORE=True: then it is served already.
+  //                     With the backend mpi a program that mpirun or mpiexec started needs none of them:
+  //                     rank and world size are MPI's, and rank 0 serves the store at a free port.
   //   tcp://host:port   rank 0 serves the store there.
   //   file:///path      a file that all ranks see and that does not exist before. A file that a crashed run
   //                     has left is recognised and rejected.
@@ -102,8 +104,8 @@ DLAUNCH_EXPORT std::string get_backend(const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::string get_backend_config(const ProcessGroup& group = {});
 // "gloo" for "cpu", "nccl" for "cuda" and "cuda:1"; DistError for other devices.
 DLAUNCH_EXPORT std::string get_default_backend_for_device(std::string_view device);
-// This worker's number on its node, from the launcher (LOCAL_RANK). If it is not set: `fallback_rank`, or
-// DistError without one.
+// This worker's number on its node, from the launcher (LOCAL_RANK, or mpirun's). If it is not set:
+// `fallback_rank`, or DistError without one.
 DLAUNCH_EXPORT int get_node_local_rank(std::optional<int> fallback_rank = {});
 DLAUNCH_EXPORT int get_pg_count();  // groups of this process, the default group too
 

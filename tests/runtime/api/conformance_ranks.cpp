@@ -336,9 +336,6 @@ int main(int argc, char** argv) {
     if (own_rank != nullptr || std::getenv(name) == nullptr) continue;
     own_rank = std::getenv(name);
     options.backend = dlaunch::BackendName::mpi;
-    options.init_method = "file://" + directory + "/store";
-    options.rank = std::atoi(own_rank);
-    options.world_size = size;
   }
   if (own_rank != nullptr) {
     CellName cell{};

@@ -67,6 +67,26 @@ class Mpi(unittest.TestCase):
     def test_world_of_4(self):
         self.compare(4)
 
+    def run_ranks(self, size, *arguments):
+        done = subprocess.run(self.mpirun(size, os.path.join(BUILD, "tests", "mpi_ranks"), *arguments), capture_output=True,
+                              text=True, env=PLAIN, timeout=250, check=False)
+        return done.returncode, done.stdout, done.stdout + done.stderr
+
+    def test_ranks_and_store_are_those_of_mpi(self):
+        code, printed, all_of_it = self.run_ranks(3, "worlds")
+        self.assertEqual(code, 0, all_of_it)
+        wanted = [f"world {world}: rank {rank} of 3, local rank {rank}, sum 6" for world in range(2) for rank in range(3)]
+        self.assertEqual(sorted(printed.splitlines()), wanted)
+
+    def test_an_error_of_mpi_is_an_exception(self):
+        _, printed, all_of_it = self.run_ranks(2, "lengths")
+        self.assertRegex(printed, "rank 1: .*MPI_Irecv failed: .*[Tt]runcated", all_of_it)
+
+    def test_a_passed_deadline_ends_all_ranks(self):
+        _, printed, all_of_it = self.run_ranks(2, "deadline", self.dir)
+        self.assertRegex(printed, "rank 0: .*not all ranks came before the deadline", all_of_it)
+        self.assertRegex(printed, "rank 1: .*peer 0 on .*it gave up: not all ranks came before the deadline", all_of_it)
+
     def test_a_program_without_mpirun_learns_how_to_start(self):
         done = subprocess.run([RANKS, self.dir, "2"], capture_output=True, text=True, timeout=60, check=False,
                               env=PLAIN | {"PMI_RANK": "0"})

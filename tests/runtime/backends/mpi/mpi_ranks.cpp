@@ -1,0 +1,90 @@
+// Ranks that mpirun starts: they name neither a rank nor a store.
+//
+//   mpi_ranks worlds               two worlds, one after another
+//   mpi_ranks lengths              a receive that is shorter than its message
+//   mpi_ranks deadline DIRECTORY   rank 1 does not join a collective of rank 0
+
+#include <dlaunch/distributed.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+void worlds() {
+  for (int world = 0; world < 2; ++world) {
+    dlaunch::init_process_group({.backend = "mpi"});
+    std::vector<float> sum(100, static_cast<float>(dlaunch::get_rank() + 1));
+    dlaunch::all_reduce(dlaunch::Tensor::of(sum));
+    std::printf("world %d: rank %d of %d, local rank %d, sum %g\n", world, dlaunch::get_rank(),
+                dlaunch::get_world_size(), dlaunch::get_node_local_rank(), static_cast<double>(sum.back()));
+    dlaunch::destroy_process_group();
+  }
+}
+
+void lengths() {
+  dlaunch::init_process_group({.backend = "mpi"});
+  std::vector<float> values(dlaunch::get_rank() == 0 ? 8 : 4);
+  if (dlaunch::get_rank() == 0) {
+    dlaunch::send(dlaunch::Tensor::of(values), 1);
+    return;
+  }
+  try {
+    dlaunch::recv(dlaunch::Tensor::of(values), 0);
+  } catch (const dlaunch::DistBackendError& e) {
+    std::printf("rank 1: %s\n", e.what());
+  }
+}
+
+// The process of rank 0 ends last: mpirun ends the others with it.
+void deadline(const std::filesystem::path& directory, bool is_rank_zero) {
+  using std::chrono::seconds;
+  const auto has_printed = directory / "rank 1 has printed";
+  dlaunch::init_process_group({.backend = "mpi", .timeout = is_rank_zero ? seconds(10) : seconds(120)});
+  std::vector<float> values(4);
+  try {
+    if (is_rank_zero) {
+      dlaunch::all_reduce(dlaunch::Tensor::of(values));
+    } else {
+      dlaunch::recv(dlaunch::Tensor::of(values), 0);
+    }
+  } catch (const dlaunch::DistError& e) {
+    std::printf("rank %d: %s\n", dlaunch::get_rank(), e.what());
+    std::fflush(stdout);
+  }
+  if (!is_rank_zero) {
+    std::ofstream(has_printed).put('\n');
+    return;
+  }
+  const auto limit = std::chrono::steady_clock::now() + seconds(60);
+  while (!std::filesystem::exists(has_printed) && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  try {
+    if (mode == "worlds") {
+      worlds();
+    } else if (mode == "lengths") {
+      lengths();
+    } else if (mode == "deadline" && argc > 2) {
+      deadline(argv[2], dlaunch::get_node_local_rank() == 0);
+    } else {
+      return 2;
+    }
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "mpi_ranks: %s\n", e.what());
+    return 1;
+  }
+}
