@@ -97,12 +97,14 @@ dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/shared_collectives/reduction_order_test.cpp
     runtime/shared_collectives/shared_call_test.cpp
     runtime/shared_memory/direct_read_test.cpp
+    runtime/shared_memory/extents_test.cpp
     runtime/shared_memory/group_memory_test.cpp
     runtime/shared_memory/host_map_test.cpp
     runtime/shared_memory/memory_limit_test.cpp
     runtime/shared_memory/message_rings_test.cpp
     runtime/shared_memory/processors_test.cpp
-    runtime/shared_memory/segment_test.cpp)
+    runtime/shared_memory/segment_test.cpp
+    runtime/shared_memory/shared_heap_test.cpp)
 
 # Data-parallel training, over threads.
 dlaunch_test(NAME data_parallel_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox
@@ -199,6 +201,7 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     runtime/gloo/gloo_robustness_test.cpp
     runtime/gloo/gloo_test.cpp
     runtime/gloo/host_memory_test.cpp
+    runtime/gloo/shared_allocation_test.cpp
     runtime/gloo/shared_kill_test.cpp
     runtime/group/rank_in_call_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)

@@ -49,6 +49,9 @@ int get_global_rank(const ProcessGroup& given, int group_rank) {
 
 std::vector<int> get_process_group_ranks(const ProcessGroup& group) { return or_default(group).ranks(); }
 
+SharedMemory allocate_shared(std::size_t bytes, const ProcessGroup& group) {
+  return or_default(group).allocate_shared(bytes);
+}
 Work all_reduce(const Tensor& tensor, ReduceOp op, const CollectiveOptions& options) {
   return or_default(options.group).all_reduce(tensor, op, options);
 }

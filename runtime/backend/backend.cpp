@@ -55,6 +55,10 @@ Work Backend::all_reduce_coalesced(std::span<const Tensor>, const Reduction&, co
 }
 Work Backend::send(const Tensor&, int, Tag, const Operation&) { not_offered("send"); }
 Work Backend::recv(const Tensor&, int, Tag, const Operation&) { not_offered("recv"); }
+std::shared_ptr<std::byte> Backend::allocate_shared(std::size_t /*size*/, std::string& why) {
+  why = "the backend shares no memory";
+  return nullptr;
+}
 void Backend::check() {}
 void Backend::leave(Deadline) noexcept {}
 std::vector<int> Backend::departed() { return {}; }

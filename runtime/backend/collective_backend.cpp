@@ -382,6 +382,12 @@ Work CollectiveBackend::recv(const Tensor& tensor, int src, Tag tag, const Opera
   return impl_->messenger().recv(tensor, src, tag, operation.deadline);
 }
 
+std::shared_ptr<std::byte> CollectiveBackend::allocate_shared(std::size_t size, std::string& why) {
+  if (const GroupMemory* const memory = impl_->shared_memory()) return memory->allocate(size, why);
+  why = "no other rank of the group shares memory with this one";
+  return nullptr;
+}
+
 void CollectiveBackend::check() { impl_->transport().check(); }
 std::vector<int> CollectiveBackend::departed() { return impl_->transport().departed(); }
 void CollectiveBackend::abort(const std::string& reason) noexcept { impl_->transport().abort(reason); }

@@ -14,6 +14,7 @@
 
 #include "dlaunch/backend.h"
 #include "dlaunch/process_group.h"
+#include "dlaunch/shared_memory.h"
 #include "runtime/base/function_ref.h"
 #include "runtime/base/own_process.h"
 #include "runtime/group/call_comparison.h"
@@ -84,6 +85,7 @@ class GroupImpl {
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops);
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks);
   void breakpoint(int rank);  // in group_breakpoint.cpp
+  SharedMemory allocate_shared(std::size_t size);
   void abort(const std::string& reason);
 
   using Start = FunctionRef<Work(Backend&, const Operation&)>;

@@ -102,6 +102,10 @@ void ProcessGroup::monitored_barrier(std::optional<std::chrono::milliseconds> ti
   GroupImpl::of(*this).monitored_barrier(timeout, wait_all_ranks);
 }
 
+SharedMemory ProcessGroup::allocate_shared(std::size_t bytes) const {
+  return GroupImpl::of(*this).allocate_shared(bytes);
+}
+
 void ProcessGroup::breakpoint(int rank) const { GroupImpl::of(*this).breakpoint(rank); }
 
 void ProcessGroup::abort(const std::string& reason) const { GroupImpl::of(*this).abort(reason); }

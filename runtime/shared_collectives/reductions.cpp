@@ -126,66 +126,119 @@ void SharedCall::reduce_short(Bytes values, DType dtype, const Reduction& reduct
 //
 // A result is written when all others have filled the same half again, hence have read the result before. A
 // half is filled when all others have finished their results of two rounds before, hence have read it.
-void SharedCall::reduce_long(Bytes values, DType dtype, const Reduction& reduction,
-                             std::span<const Region> regions, int root) {
-  meet();
-  const std::size_t ranks = size();
+//
+// If the values of all ranks are in a heap that they share, the others read them there. The result of an
+// all_reduce is there, too: a rank writes to its own part, which only it reads from the others.
+struct SharedCall::LongReduction {
+  SharedCall& call;
+  const Bytes values;
+  const DType dtype;
+  const Reduction& reduction;
+  const std::span<const Region> regions;
+  const bool takes_all;      // this rank needs the result of all parts
+  const bool reads_values;   // of the others, where they are
+  const bool reads_results;  // of the others, where their values are
+
+  const std::size_t ranks = call.size();
+  const std::size_t self = call.self();
   const std::size_t element = size_of(dtype);
   const std::size_t count = values.size() / element;
   const std::size_t stride = part_stride(ranks, values.size() / ranks + element);
   const std::size_t in_round = stride / element * ranks;  // elements
   const std::uint64_t rounds = (count + in_round - 1) / in_round;
-  const bool takes_all = root == all_ranks || self() == static_cast<std::size_t>(root);
   const ReduceKernel combine = reduce_kernel(dtype, reduction.op);
-  const auto sources = std::span(workspace_.pointers(ranks));
 
-  const auto part_of = [&](std::uint64_t round, std::size_t rank) {
+  [[nodiscard]] Bytes part_of(std::uint64_t round, std::size_t rank) const {
     const std::size_t begin = round * in_round;
     const EvenPart part(std::min(in_round, count - begin), ranks, rank);
     return values.subspan((begin + part.begin) * element, part.length * element);
-  };
-  const auto fill = [&](std::uint64_t round) {
-    std::byte* const half = memory_.own_staging(round, stride * ranks);
-    for_each_peer([&](std::size_t peer) {
-      stage(half + peer * stride, part_of(round, peer), dtype, reduction, averaged_);
-    });
-    memory_.set_filled(round);
-  };
+  }
+  [[nodiscard]] std::size_t offset_of(Bytes part) const {
+    return static_cast<std::size_t>(part.data() - values.data());
+  }
+
+  void fill(std::uint64_t round) const {
+    if (!reads_values) {
+      std::byte* const half = call.memory_.own_staging(round, stride * ranks);
+      call.for_each_peer([&](std::size_t peer) {
+        stage(half + peer * stride, part_of(round, peer), dtype, reduction, call.averaged_);
+      });
+    } else if (needs_preparing(dtype, reduction)) {
+      const Bytes all = values.subspan(round * in_round * element);
+      prepare(all.first(std::min(all.size(), in_round * element)), dtype, reduction,
+              static_cast<int>(call.averaged_));
+    }
+    call.memory_.set_filled(round);
+  }
+
   // By regions of one order.
-  const auto combine_part = [&](std::uint64_t round) {
-    const Bytes part = part_of(round, self());
-    std::byte* const result = memory_.staging(self(), round) + self() * stride;
-    const std::byte* const own = prepared(part, result, dtype, reduction, averaged_);
-    const std::size_t first = static_cast<std::size_t>(part.data() - values.data()) / element;
+  void combine_part(std::uint64_t round) const {
+    const Bytes part = part_of(round, self);
+    std::byte* const result = reads_values && takes_all
+                                  ? part.data()
+                                  : call.memory_.own_staging(round, stride * ranks) + self * stride;
+    const std::byte* const own =
+        reads_values ? part.data() : prepared(part, result, dtype, reduction, call.averaged_);
+    const auto sources = std::span(call.workspace_.pointers(ranks));
+    const std::size_t first = offset_of(part) / element;
     const std::size_t end = first + part.size() / element;
     auto region = std::ranges::upper_bound(regions, first, {}, &Region::end);
     for (std::size_t at = first; at < end; ++region) {
       const std::size_t until = std::min(end, region->end);
       const std::size_t skipped = (at - first) * element;
       for (std::size_t rank = 0; rank < ranks; ++rank) {
-        sources[rank] =
-            rank == self() ? own + skipped : memory_.staging(rank, round) + self() * stride + skipped;
+        sources[rank] = (rank == self ? own : values_of(rank, round, part)) + skipped;
       }
       region->order->run(combine, element, sources, result + skipped, until - at);
       at = until;
     }
-    memory_.set_drained(round);
-    if (takes_all && !part.empty()) std::memcpy(part.data(), result, part.size());
-  };
+    call.memory_.set_drained(round);
+    if (takes_all && !part.empty() && result != part.data()) std::memcpy(part.data(), result, part.size());
+  }
+  // Of another rank for this rank's part.
+  [[nodiscard]] const std::byte* values_of(std::size_t rank, std::uint64_t round, Bytes part) const {
+    return reads_values ? call.places_[rank] + offset_of(part)
+                        : call.memory_.staging(rank, round) + self * stride;
+  }
 
-  fill(0);
-  for (std::uint64_t round = 0; round < rounds; ++round) {
-    if (round + 1 < rounds) fill(round + 1);
+  void take_result(std::uint64_t round, std::size_t peer) const {
+    const Bytes target = part_of(round, peer);
+    if (!takes_all || target.empty()) return;
+    const std::byte* const result = reads_results ? call.places_[peer] + offset_of(target)
+                                                  : call.memory_.staging(peer, round) + peer * stride;
+    std::memcpy(target.data(), result, target.size());
+  }
+};
+
+void SharedCall::reduce_long(Bytes values, DType dtype, const Reduction& reduction,
+                             std::span<const Region> regions, int root) {
+  const bool for_all = root == all_ranks;
+  // The values of a rank that takes no result stay as they are.
+  const bool may_share = for_all || !needs_preparing(dtype, reduction);
+  const std::span<const ConstBytes> shared = {};
+  const ConstBytes own = values;
+  const bool reads_values =
+      meet_to_share(may_share ? std::span(&own, 1) : shared, own.size(), size_of(dtype));
+  const LongReduction work{.call = *this,
+                           .values = values,
+                           .dtype = dtype,
+                           .reduction = reduction,
+                           .regions = regions,
+                           .takes_all = for_all || self() == static_cast<std::size_t>(root),
+                           .reads_values = reads_values,
+                           .reads_results = reads_values && for_all};
+  work.fill(0);
+  for (std::uint64_t round = 0; round < work.rounds; ++round) {
+    if (round + 1 < work.rounds) work.fill(round + 1);
     for_each_peer([&](std::size_t peer) { memory_.await_filled(peer, round); });
-    combine_part(round);
+    work.combine_part(round);
     for_each_peer([&](std::size_t peer) {
       memory_.await_drained(peer, round);
-      const Bytes target = part_of(round, peer);
-      if (takes_all && !target.empty())
-        std::memcpy(target.data(), memory_.staging(peer, round) + peer * stride, target.size());
+      work.take_result(round, peer);
     });
   }
   memory_.set_all_drained();
+  if (reads_values) end_sharing();
   memory_.end_staging();
 }
 
@@ -236,13 +289,21 @@ void SharedCall::reduce_scatter_short(Bytes output, std::span<const ConstBytes> 
 
 void SharedCall::reduce_scatter_long(Bytes output, std::span<const ConstBytes> inputs, DType dtype,
                                      const Reduction& reduction) {
-  meet();
   const std::size_t element = size_of(dtype);
-  const std::size_t longest = std::ranges::max_element(inputs, {}, &ConstBytes::size)->size();
-  const std::size_t stride = part_stride(size(), longest);
   const ReductionOrder& order = reduce_scatter_order(inputs);
   const ReduceKernel combine = reduce_kernel(dtype, reduction.op);
   const auto sources = std::span(workspace_.pointers(size()));
+  // The inputs stay as they are.
+  const std::span<const ConstBytes> nothing = {};
+  if (meet_to_share(needs_preparing(dtype, reduction) ? nothing : inputs, output.size(), element)) {
+    std::ranges::copy(places_, sources.begin());
+    sources[self()] = inputs[self()].data();
+    order.run(combine, element, sources, output.data(), output.size() / element);
+    memory_.set_all_drained();
+    return end_sharing();
+  }
+  const std::size_t longest = std::ranges::max_element(inputs, {}, &ConstBytes::size)->size();
+  const std::size_t stride = part_stride(size(), longest);
   Rounds rounds = no_rounds();
   for_each_peer([&](std::size_t peer) {
     rounds.to[peer] = rounds_of(inputs[peer].size(), stride);

@@ -102,6 +102,51 @@ void SharedCall::move_directly(std::span<const Bytes> targets, std::size_t reade
   lends_ = false;
 }
 
+// As meet(). `shared`: what all ranks read of this rank, or what each one reads; nothing: the ranks do not
+// share. As many on all ranks. Returns whether all ranks have theirs in one heap; places_ then has `size`
+// bytes of each rank for this one.
+bool SharedCall::meet_to_share(std::span<const ConstBytes> shared, std::size_t size, std::size_t alignment) {
+  // The heap's identity, and the offset of each.
+  const std::size_t count = std::max<std::size_t>(shared.size(), 1);
+  std::vector<std::uint64_t> own(1 + count);
+  const auto first = std::ranges::find_if(shared, [](ConstBytes bytes) { return !bytes.empty(); });
+  if (first != shared.end()) heap_ = SharedHeap::containing(*first);
+  for (std::size_t i = 0; heap_ && i < shared.size(); ++i) {
+    if (shared[i].empty()) continue;
+    own[1 + i] = heap_->offset_of(shared[i].data());
+    if (heap_->at(own[1 + i], shared[i].size()) != shared[i].data()) heap_.reset();
+  }
+  own[0] = heap_ ? heap_->identity() : 0;
+  lends_ = heap_ != nullptr;
+  const std::size_t length = own.size() * sizeof(std::uint64_t);
+  begin();
+  std::memcpy(memory_.compose(length), own.data(), length);
+  memory_.publish();
+  places_.assign(this->size(), nullptr);
+  bool all_share = heap_ != nullptr;
+  for_each_peer([&](std::size_t peer) {
+    const std::byte* const theirs = memory_.receive(peer, length);
+    std::uint64_t words[2] = {};
+    std::memcpy(&words[0], theirs, sizeof words[0]);
+    all_share = all_share && words[0] == own[0];
+    if (!all_share) return;
+    std::memcpy(&words[1], theirs + (1 + (count == 1 ? 0 : self())) * sizeof words[1], sizeof words[1]);
+    places_[peer] = heap_->at(words[1], size);
+    if (places_[peer] == nullptr || words[1] % alignment != 0) memory_.throw_damaged(peer);
+  });
+  if (!all_share) lends_ = false;
+  return all_share;
+}
+
+// After set_all_drained(): waits until no rank reads this rank's values any more.
+void SharedCall::end_sharing() {
+  for_each_peer([&](std::size_t peer) {
+    memory_.throw_if_withdrawn(peer);
+    memory_.await_all_drained(peer);
+  });
+  lends_ = false;
+}
+
 SharedCall::Rounds SharedCall::no_rounds() const {
   return {.to = std::vector<std::uint64_t>(size()), .from = std::vector<std::uint64_t>(size())};
 }

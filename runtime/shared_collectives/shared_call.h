@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "runtime/shared_collectives/call_functions.h"
 #include "runtime/shared_collectives/reduction_order.h"
 #include "runtime/shared_memory/group_memory.h"
+#include "runtime/shared_memory/shared_heap.h"
 
 namespace dlaunch::internal {
 
@@ -70,6 +72,10 @@ class SharedCall {
   std::uint64_t lend(ConstBytes bytes);
   void move_directly(std::span<const Bytes> targets, std::size_t reader);
 
+  // Data in a heap that all ranks share.
+  bool meet_to_share(std::span<const ConstBytes> shared, std::size_t size, std::size_t alignment);
+  void end_sharing();
+
   // Of an all_to_all: what a rank sends to another.
   struct Row {
     std::uint64_t length = 0;
@@ -90,6 +96,7 @@ class SharedCall {
 
   void reduce_short(Bytes values, DType dtype, const Reduction& reduction, const ReductionOrder& order,
                     int root);
+  struct LongReduction;
   void reduce_long(Bytes values, DType dtype, const Reduction& reduction, std::span<const Region> regions,
                    int root);
   void reduce_scatter_short(Bytes output, std::span<const ConstBytes> inputs, DType dtype,
@@ -117,6 +124,8 @@ class SharedCall {
   const std::size_t averaged_;            // ranks
   bool lends_ = false;                    // others may read this rank's memory
   std::vector<std::uint64_t> addresses_;  // by rank: of what it lends to this rank
+  std::shared_ptr<SharedHeap> heap_;      // in which all ranks have their values
+  std::vector<const std::byte*> places_;  // by rank: where this rank reads its values
 };
 
 // What a GroupMemory calls when a peer's fingerprint differs: throws DistNetworkError that shows both calls.

@@ -157,8 +157,13 @@ ProcessMemory GroupMemory::memory_of(std::size_t peer) const {
 
 void GroupMemory::read_directly(std::size_t peer, std::uint64_t address, std::byte* to, std::size_t size) {
   const bool is_read = internal::read_directly(memory_of(peer), address, to, size);
-  // If it had given up while this rank read, it would have withdrawn its memory before it changed it.
-  if (!is_read || segment_->control(peer).origin.withdrawn.fetch_add(0, std::memory_order_seq_cst) != 0)
+  if (!is_read) throw_unreadable(peer);
+  throw_if_withdrawn(peer);
+}
+
+// If it had given up while this rank read, it would have withdrawn its memory before it changed it.
+void GroupMemory::throw_if_withdrawn(std::size_t peer) {
+  if (segment_->control(peer).origin.withdrawn.fetch_add(0, std::memory_order_seq_cst) != 0)
     throw_unreadable(peer);
 }
 
@@ -185,10 +190,7 @@ std::byte* GroupMemory::own_staging(std::uint64_t round, std::size_t size) {
 void GroupMemory::end_staging() {
   if (staging_of_all_groups_ <= most_staging || staging_with_memory_[0] + staging_with_memory_[1] == 0)
     return;
-  for (std::size_t step = 1; step < size(); ++step) {
-    const std::size_t peer = (self_ + step) % size();
-    await_counter(peer, segment_->control(peer).drained, shared::last_round);
-  }
+  for (std::size_t step = 1; step < size(); ++step) await_all_drained((self_ + step) % size());
   for (std::size_t half = 0; half < 2; ++half) discard(staging(self_, half), staging_with_memory_[half]);
   forget_staging();
 }
@@ -220,6 +222,14 @@ void GroupMemory::wake_waiting() {
     shared::Bell& bell = segment_->control(peer).bell;
     if (peer != self_ && bell.awaited.load(std::memory_order_relaxed) == self_ + 1) futex_wake(bell.rings);
   }
+}
+
+std::shared_ptr<std::byte> GroupMemory::allocate(std::size_t size, std::string& why) const {
+  const std::shared_ptr<SharedHeap> heap = segment_->heap(why);
+  if (!heap) return nullptr;
+  std::shared_ptr<std::byte> memory = heap->allocate(self_, size);
+  if (!memory) why = "the heap of this rank has no room for it";
+  return memory;
 }
 
 void GroupMemory::interrupt() noexcept {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dlaunch/backend.h"
@@ -70,6 +71,9 @@ class GroupMemory {
   // Copies memory of the peer, which waits in the same call meanwhile. Throws DistNetworkError if it has
   // ended or has given up.
   void read_directly(std::size_t peer, std::uint64_t address, std::byte* to, std::size_t size);
+  // What was read of the peer's memory until now is what it had in this call: throws DistNetworkError if it
+  // has given up.
+  void throw_if_withdrawn(std::size_t peer);
   // This rank gives up a call in which others read its memory. No call may follow.
   void withdraw() { own().origin.withdrawn.exchange(1, std::memory_order_seq_cst); }
 
@@ -94,6 +98,13 @@ class GroupMemory {
   void await_drained(std::size_t peer, std::uint64_t round) {
     await_counter(peer, segment_->control(peer).drained, round + 1);
   }
+  void await_all_drained(std::size_t peer) {
+    await_counter(peer, segment_->control(peer).drained, shared::last_round);
+  }
+
+  // Memory for the program's values, which the ranks read in place (shared_heap.h). Null: there is none;
+  // `why` becomes one clause. Throws as SharedHeap::allocate. Any thread. REQUIRES: size > 0.
+  std::shared_ptr<std::byte> allocate(std::size_t size, std::string& why) const;
 
   // --- From outside
 

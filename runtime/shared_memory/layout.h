@@ -5,9 +5,11 @@
 // group that sends nothing costs no memory.
 //
 //   header | controls of rank 0, 1, ... | eager areas of rank 0, 1, ... | staging areas of rank 0, 1, ...
-//   | ends of the rings to rank 0, 1, ... | rings to rank 0, 1, ...
+//   | ends of the rings to rank 0, 1, ... | rings to rank 0, 1, ... | heap of rank 0, 1, ...
 //
 // Only the owner writes a rank's areas, except for its bells, which others ring, and its rings (at the end).
+// The heap holds what the program has allocated for its own data (shared_heap.h). It is mapped when a rank of
+// the process first allocates.
 // All ranks of the group take part in the same calls in the same order, and count them from 1: `number`.
 //
 // Short data. For call k each rank fills its cell k % window: first the call's fingerprint and the data
@@ -26,15 +28,18 @@
 // Where the kernel lets the ranks read each other's memory, data that are only moved need no staging: the
 // ranks exchange addresses in the meeting, and `drained` tells a sender that its memory may change again.
 //
+// Values in the heap are read in place: the ranks exchange offsets in the meeting, and as above `drained`
+// reports to their owner that they may change again.
+//
 // Messages between two ranks go through a ring for each direction, whose sender writes `written` and whose
 // receiver writes `read`: bytes since the beginning. A record is a RingRecord and its content, in whole
 // lines, and does not wrap; what is left at the end of the ring is skipped.
 //
 // Stamps and counters are compared with the value that the reader expects, fingerprints with its own. A value
 // that no rank can have written ends the group with an error. Other values are checked before they are used:
-// the offsets of an all_to_all's blocks against the eager area, a ring's positions and the words of its
-// records against the ring and the message; whose memory is read at which address, the kernel checks. So a
-// peer that scribbles over the memory can spoil data, but nothing else.
+// the offsets of an all_to_all's blocks against the eager area, those of values against the heap, a ring's
+// positions and the words of its records against the ring and the message; whose memory is read at which
+// address, the kernel checks. So a peer that scribbles over the memory can spoil data, but nothing else.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +50,7 @@
 
 namespace dlaunch::internal::shared {
 
-inline constexpr std::uint64_t magic = 0x324d4853484c44;  // "DLHSHM2"; changes with the layout
+inline constexpr std::uint64_t magic = 0x334d4853484c44;  // "DLHSHM3"; changes with the layout
 inline constexpr std::size_t page_size = 4096;
 
 // Calls whose short data exist at once.
@@ -69,7 +74,8 @@ inline constexpr std::size_t line_pair = 128;
 struct Header {
   std::uint64_t magic;
   std::uint64_t ranks;
-  std::uint64_t identity;  // drawn for this segment
+  std::uint64_t identity;   // drawn for this segment; not 0
+  std::uint64_t heap_part;  // bytes of each rank's heap, whole pages; 0: there is no heap
 };
 
 // Words of a call that all ranks must agree on.
@@ -161,6 +167,20 @@ constexpr std::size_t rings_at(std::size_t ranks) {
 }
 constexpr std::size_t segment_size(std::size_t ranks) {
   return rings_at(ranks) + ranks * ranks * ring_size(ranks);
+}
+
+// The heap takes address space and no memory. ThreadSanitizer's address space sets the limit of all ranks.
+inline constexpr std::size_t most_heap = std::size_t{256} << 30U;
+inline constexpr std::size_t most_heap_part = std::size_t{16} << 30U;
+constexpr std::size_t heap_at(std::size_t ranks) { return round_up(segment_size(ranks), page_size); }
+constexpr std::size_t file_size(std::size_t ranks, std::size_t heap_part) {
+  return heap_at(ranks) + ranks * heap_part;
+}
+// Of each rank, in a file that may be so long.
+constexpr std::size_t heap_part_within(std::size_t ranks, std::size_t longest_file) {
+  if (longest_file <= heap_at(ranks)) return 0;
+  const std::size_t together = std::min(most_heap, longest_file - heap_at(ranks));
+  return std::min(most_heap_part, together / ranks / page_size * page_size);
 }
 
 // A counter's value: round `rounds` of call `number` is over, 0: none yet.

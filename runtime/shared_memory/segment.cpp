@@ -28,10 +28,16 @@ std::string describe_errno(const char* what) {
   return std::string(what) + ": " + std::generic_category().message(errno);
 }
 
-// A file that is longer than the limit would end this process by SIGXFSZ.
-bool may_be_so_long(std::size_t size) {
+// A file that is longer would end this process by SIGXFSZ.
+std::size_t longest_file() {
   rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? static_cast<std::size_t>(limit.rlim_cur) : 0;
+}
+
+bool is_possible(const shared::Header& header, std::size_t ranks, off_t file_size) {
+  return header.magic == shared::magic && header.ranks == ranks &&
+         header.heap_part <= shared::most_heap_part && header.heap_part % shared::page_size == 0 &&
+         file_size == static_cast<off_t>(shared::file_size(ranks, header.heap_part));
 }
 
 // The segments of this process, by device and inode.
@@ -52,9 +58,10 @@ int Segment::make_file(std::size_t ranks, std::string& why) {
     why = "the group has more than " + std::to_string(shared::most_ranks) + " ranks";
     return -1;
   }
-  const std::size_t size = shared::segment_size(ranks);
-  if (!may_be_so_long(size)) {
-    why = "the limit on file sizes (ulimit -f) does not allow " + std::to_string(size) + " bytes";
+  const std::size_t longest = longest_file();
+  if (shared::heap_at(ranks) > longest) {
+    why = "the limit on file sizes (ulimit -f) does not allow " + std::to_string(shared::heap_at(ranks)) +
+          " bytes";
     return -1;
   }
   const int fd = memfd_create("dlaunch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -62,8 +69,11 @@ int Segment::make_file(std::size_t ranks, std::string& why) {
     why = describe_errno("memfd_create");
     return -1;
   }
-  const shared::Header header{.magic = shared::magic, .ranks = ranks, .identity = random_u64()};
-  if (ftruncate(fd, static_cast<off_t>(size)) != 0 ||
+  const shared::Header header{.magic = shared::magic,
+                              .ranks = ranks,
+                              .identity = random_u64() | 1U,
+                              .heap_part = shared::heap_part_within(ranks, longest)};
+  if (ftruncate(fd, static_cast<off_t>(shared::file_size(ranks, header.heap_part))) != 0 ||
       pwrite(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
       fcntl(fd, F_ADD_SEALS, seals) != 0) {
     why = describe_errno("a memfd of the group's size");
@@ -74,13 +84,11 @@ int Segment::make_file(std::size_t ranks, std::string& why) {
 }
 
 std::shared_ptr<Segment> Segment::map(int fd, std::size_t ranks, std::string& why) {
-  const std::size_t size = shared::segment_size(ranks);
   struct stat about {};
   shared::Header header{};
-  if (fstat(fd, &about) != 0 || about.st_size != static_cast<off_t>(size) ||
-      (fcntl(fd, F_GET_SEALS) & seals) != seals ||
+  if (fstat(fd, &about) != 0 || (fcntl(fd, F_GET_SEALS) & seals) != seals ||
       pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
-      header.magic != shared::magic || header.ranks != ranks) {
+      !is_possible(header, ranks, about.st_size)) {
     why = "what it shares is not this version's memory of the group";
     return nullptr;
   }
@@ -89,6 +97,7 @@ std::shared_ptr<Segment> Segment::map(int fd, std::size_t ranks, std::string& wh
   std::erase_if(registry.all, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<Segment>& known = registry.all[{about.st_dev, about.st_ino}];
   if (std::shared_ptr<Segment> segment = known.lock()) return segment;
+  const std::size_t size = mapped_size(header);
   void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED) {
     why = describe_errno("mmap of the group's memory");
@@ -97,19 +106,36 @@ std::shared_ptr<Segment> Segment::map(int fd, std::size_t ranks, std::string& wh
   // A copy of the process must not write there, and a core file need not contain it.
   madvise(memory, size, MADV_DONTFORK);
   madvise(memory, size, MADV_DONTDUMP);
-  std::shared_ptr<Segment> segment(new Segment(static_cast<std::byte*>(memory), ranks, header.identity));
+  std::shared_ptr<Segment> segment(new Segment(static_cast<std::byte*>(memory), header));
   known = segment;
   return segment;
 }
 
-Segment::Segment(std::byte* memory, std::size_t ranks, std::uint64_t identity)
-    : memory_(memory),
-      ranks_(ranks),
-      identity_(identity),
-      eager_at_(shared::eager_at(ranks)),
-      staging_at_(shared::staging_at(ranks)) {}
+std::size_t Segment::mapped_size(const shared::Header& header) {
+  return shared::heap_at(header.ranks) + (header.heap_part > 0 ? shared::page_size : 0);
+}
 
-Segment::~Segment() { munmap(memory_, shared::segment_size(ranks_)); }
+Segment::Segment(std::byte* memory, const shared::Header& header)
+    : memory_(memory),
+      ranks_(header.ranks),
+      identity_(header.identity),
+      heap_part_(header.heap_part),
+      eager_at_(shared::eager_at(ranks_)),
+      staging_at_(shared::staging_at(ranks_)) {}
+
+Segment::~Segment() {
+  munmap(
+      memory_,
+      mapped_size({.magic = shared::magic, .ranks = ranks_, .identity = identity_, .heap_part = heap_part_}));
+}
+
+std::shared_ptr<SharedHeap> Segment::heap(std::string& why) {
+  const std::lock_guard lock(heap_mutex_);
+  if (heap_part_ == 0) why = "the limit on file sizes (ulimit -f) leaves no room for a heap";
+  if (!heap_ && heap_part_ > 0)
+    heap_ = SharedHeap::map(memory_ + shared::heap_at(ranks_), identity_, ranks_, heap_part_, why);
+  return heap_;
+}
 
 bool populate(std::byte* begin, std::size_t size) {
   if (madvise(begin, size, MADV_POPULATE_WRITE) == 0) return true;

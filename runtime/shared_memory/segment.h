@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "runtime/shared_memory/layout.h"
+#include "runtime/shared_memory/shared_heap.h"
 
 namespace dlaunch::internal {
 
@@ -48,14 +50,22 @@ class Segment {
     return memory_ + staging_at_ + (rank * 2 + half) * shared::half_staging_size;
   }
 
+  // Made by the first call; any thread. Null: there is none; `why` becomes one clause.
+  std::shared_ptr<SharedHeap> heap(std::string& why);
+
  private:
-  Segment(std::byte* memory, std::size_t ranks, std::uint64_t identity);
+  Segment(std::byte* memory, const shared::Header& header);
+  // Of the mapping: all but the heap, and the heap's first page.
+  static std::size_t mapped_size(const shared::Header& header);
 
   std::byte* const memory_;
   const std::size_t ranks_;
   const std::uint64_t identity_;
+  const std::size_t heap_part_;
   const std::size_t eager_at_;
   const std::size_t staging_at_;
+  std::mutex heap_mutex_;
+  std::shared_ptr<SharedHeap> heap_;  // protected by heap_mutex_
 };
 
 // Gives pages that are about to be written memory now, since a write without memory would end the process by

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,15 +23,18 @@ using namespace dlaunch::internal;
 
 constexpr int ranks = 2;
 
-void make_calls(GroupMemory& memory, int rank, std::size_t count) {
+void make_calls(GroupMemory& memory, int rank, std::size_t count, bool in_heap) {
   Workspace workspace;
   ReductionOrders orders;
-  std::vector<std::byte> values(count * ranks);
+  std::string why;
+  const std::shared_ptr<std::byte> piece = in_heap ? memory.allocate(count * ranks, why) : nullptr;
+  std::vector<std::byte> elsewhere(count * ranks);
+  const std::span<std::byte> values(piece ? piece.get() : elsewhere.data(), elsewhere.size());
   std::vector<std::byte> other(values.size());
   using Bytes = std::span<std::byte>;
   using ConstBytes = std::span<const std::byte>;
   const std::array<Bytes, ranks> outputs{Bytes(other).first(count), Bytes(other).last(count)};
-  const std::array<ConstBytes, ranks> inputs{ConstBytes(values).first(count), ConstBytes(values).last(count)};
+  const std::array<ConstBytes, ranks> inputs{values.first(count), values.last(count)};
   const CollectiveFingerprint fingerprint{.kind = CollectiveKind::all_to_all, .count = count};
   const Deadline deadline = deadline_after(std::chrono::milliseconds(30));
   for (int round = 0; round < 3; ++round) {
@@ -49,7 +54,8 @@ void make_calls(GroupMemory& memory, int rank, std::size_t count) {
 
 }  // namespace
 
-// The input: the length of the calls, then writes: a rank, an offset in its control, a value.
+// The input: the length of the calls, which is odd if their values lie in the heap, then writes: a rank, an
+// offset in its control, a value.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 4) return 0;
   const std::size_t count = (std::size_t{data[0]} << 8U | data[1]) + 1;
@@ -74,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
     }
   });
-  group.run([&](int rank, GroupMemory& memory) { make_calls(memory, rank, count); });
+  group.run([&](int rank, GroupMemory& memory) { make_calls(memory, rank, count, count % 2 == 1); });
   over = true;
   scribbler.join();
   return 0;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -110,6 +111,12 @@ class DLAUNCH_EXPORT Backend {
   virtual Work send(const Tensor& tensor, int dst, Tag tag, const Operation& operation);
   virtual Work recv(const Tensor& tensor, int src, Tag tag, const Operation& operation);
 
+  // Memory of at least `size` bytes, zeros, aligned for every dtype, that operations on it use without
+  // copies; valid as long as the pointer, also after the Backend. Null: the backend has none, and `why`
+  // becomes one clause; unless overridden. Throws DistBackendError if there is no memory. Any thread.
+  // REQUIRES: size > 0.
+  virtual std::shared_ptr<std::byte> allocate_shared(std::size_t size, std::string& why);
+
   // Throws DistNetworkError if another rank is known to be lost. Does not block; any thread. Unless
   // overridden it never throws.
   virtual void check();
@@ -137,7 +144,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 15;
+inline constexpr std::uint32_t backend_abi_version = 16;
 
 // Of a backend whose own launcher has formed a world of processes (mpirun): a program need then name neither
 // its ranks nor a store.

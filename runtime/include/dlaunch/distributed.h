@@ -30,6 +30,7 @@
 #include "dlaunch/export.h"
 #include "dlaunch/process_group.h"
 #include "dlaunch/reduce_op.h"
+#include "dlaunch/shared_memory.h"
 #include "dlaunch/store.h"
 #include "dlaunch/tensor.h"
 #include "dlaunch/work.h"
@@ -155,6 +156,7 @@ struct PointToPointOptions : MessageOptions {
 // ranks in the default group, whatever group is used: rank 5 of a job is rank 5 everywhere. A rank that is
 // not a member of the group is a DistError. If this process is not a member of the group, nothing happens, as
 // there: the Work has succeeded, recv returns -1.
+DLAUNCH_EXPORT SharedMemory allocate_shared(std::size_t bytes, const ProcessGroup& group = {});
 DLAUNCH_EXPORT Work all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum,
                                const CollectiveOptions& options = {});
 DLAUNCH_EXPORT Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options = {});

@@ -300,6 +300,11 @@ DLAUNCH_EXPORT int dlaunch_mesh_slice(const dlaunch_mesh* mesh, const char* cons
 /* name NULL: the names joined by "_". */
 DLAUNCH_EXPORT int dlaunch_mesh_flatten(const dlaunch_mesh* mesh, const char* name, dlaunch_mesh** flat);
 
+/* Memory that the ranks of this host read in place; see shared_memory.h. *data is NULL if bytes is 0.
+ * is_shared may be NULL. */
+DLAUNCH_EXPORT int dlaunch_allocate_shared(size_t bytes, const dlaunch_group* group, void** data,
+                                           int* is_shared);
+DLAUNCH_EXPORT int dlaunch_free_shared(void* data); /* NULL: nothing */
 DLAUNCH_EXPORT int dlaunch_all_reduce(const dlaunch_tensor* tensor, int op, const dlaunch_group* group,
                                       int64_t timeout_ms, dlaunch_work** work);
 /* Each rank's values times its factor, then the sum. */

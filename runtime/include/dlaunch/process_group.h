@@ -12,6 +12,7 @@
 
 #include "dlaunch/export.h"
 #include "dlaunch/reduce_op.h"
+#include "dlaunch/shared_memory.h"
 #include "dlaunch/tensor.h"
 #include "dlaunch/work.h"
 
@@ -169,6 +170,12 @@ class DLAUNCH_EXPORT ProcessGroup {
   // waits for the others' next call (but see DebugLevel::detail).
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout = {},
                          bool wait_all_ranks = false) const;
+
+  // Zeros, aligned for every dtype; whole pages are taken. If the group's backend cannot share memory (ranks
+  // on other hosts only, DLAUNCH_SHM=0, no room: 16 GiB a rank and 256 GiB a group), or this process is not a
+  // member, it is ordinary memory, and a line of the log at the level info names the reason. Throws
+  // DistBackendError if there is no memory, with the limit of the control group. Does not communicate.
+  [[nodiscard]] SharedMemory allocate_shared(std::size_t bytes) const;
 
   // See dlaunch::breakpoint().
   void breakpoint(int rank) const;

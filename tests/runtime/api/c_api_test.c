@@ -48,6 +48,30 @@ static void wrong_arguments(void) {
   EXPECT(dlaunch_new_group(NULL, 0, 0, NULL) == DLAUNCH_ERROR);
 }
 
+static void shared_memory(int size) {
+  enum { bytes = 400000 };
+  const int64_t count = bytes / sizeof(int32_t);
+  void* memory = NULL;
+  int is_shared = -1;
+  EXPECT(dlaunch_allocate_shared(bytes, NULL, &memory, &is_shared) == DLAUNCH_OK);
+  EXPECT(is_shared == (size > 1));
+  int32_t* const values = memory;
+  for (int64_t i = 0; i < count; ++i) {
+    EXPECT(values[i] == 0);
+    values[i] = 2;
+  }
+  const dlaunch_tensor tensor = view(values, &count);
+  EXPECT(dlaunch_all_reduce(&tensor, DLAUNCH_SUM, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(values[0] == 2 * size && values[count - 1] == 2 * size);
+  EXPECT(dlaunch_free_shared(values + 1) == DLAUNCH_ERROR);
+  EXPECT(dlaunch_free_shared(values) == DLAUNCH_OK);
+  EXPECT(dlaunch_free_shared(values) == DLAUNCH_ERROR);
+  EXPECT(strstr(dlaunch_last_error(), "it is freed already") != NULL);
+  EXPECT(dlaunch_free_shared(NULL) == DLAUNCH_OK);
+  EXPECT(dlaunch_allocate_shared(0, NULL, &memory, NULL) == DLAUNCH_OK && memory == NULL);
+  EXPECT(dlaunch_allocate_shared(1, NULL, NULL, NULL) == DLAUNCH_ERROR);
+}
+
 static void collectives(int rank, int size) {
   const int64_t one = 1;
   const int64_t all = size;
@@ -362,6 +386,7 @@ int main(void) {
   EXPECT(size >= 1 && size <= most_ranks);
   EXPECT(strcmp(dlaunch_get_backend(NULL), "gloo") == 0);
   wrong_arguments();
+  shared_memory(size);
   collectives(rank, size);
   messages(rank, size);
   coalesced(rank, size);

@@ -53,21 +53,25 @@ inline std::vector<std::byte> random_bytes_of(const Call& call, int rank, std::s
   return bytes;
 }
 
-// Makes the call on one rank, over messages or in memory; returns all that the rank has afterwards.
+// Makes the call on one rank, over messages or in memory; returns all that the rank has afterwards. `place`:
+// where its values are during the call; empty: anywhere.
 template <class Over>
-std::vector<std::byte> make_call(Over& over, const Call& call, int rank, int size) {
+std::vector<std::byte> make_call(Over& over, const Call& call, int rank, int size,
+                                 std::span<std::byte> place = {}) {
   using Bytes = std::span<std::byte>;
   const auto ranks = static_cast<std::size_t>(size);
-  std::vector<std::byte> values = random_bytes_of(call, rank, ranks);
+  std::vector<std::byte> initial = random_bytes_of(call, rank, ranks);
+  const Bytes values = place.empty() ? Bytes(initial) : place.first(initial.size());
+  if (values.data() != initial.data()) std::ranges::copy(initial, values.begin());
   std::vector<std::byte> other(values.size());
   const std::size_t block = call.count * size_of(call.dtype);
-  const Bytes first = Bytes(values).first(block);
-  const auto blocks_of = [&]<class Span>(std::vector<std::byte>& bytes, Span*) {
+  const Bytes first = values.first(block);
+  const auto blocks_of = [&]<class Span>(Bytes bytes, Span*) {
     std::vector<Span> blocks;
-    for (std::size_t i = 0; i < ranks; ++i) blocks.push_back(Bytes(bytes).subspan(i * block, block));
+    for (std::size_t i = 0; i < ranks; ++i) blocks.push_back(bytes.subspan(i * block, block));
     return blocks;
   };
-  const auto outputs = blocks_of(other, static_cast<Bytes*>(nullptr));
+  const auto outputs = blocks_of(Bytes(other), static_cast<Bytes*>(nullptr));
   const auto inputs = blocks_of(values, static_cast<std::span<const std::byte>*>(nullptr));
   const Reduction reduction{call.op, 0.375};
   const bool is_root = rank == call.root;
@@ -104,8 +108,9 @@ std::vector<std::byte> make_call(Over& over, const Call& call, int rank, int siz
       all_reduce_coalesced(over, blocks_of(values, static_cast<Bytes*>(nullptr)), call.dtype, reduction);
       break;
   }
-  values.insert(values.end(), other.begin(), other.end());
-  return values;
+  std::vector<std::byte> all(values.begin(), values.end());
+  all.insert(all.end(), other.begin(), other.end());
+  return all;
 }
 
 inline CollectiveFingerprint fingerprint_of(const Call& call) {

@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,8 +41,15 @@ class Operations {
     ++number_;
     const std::size_t count = std::size_t{1} << random_() % 19;  // up to 1 MiB
     const int root = static_cast<int>(random_() % ranks);
-    std::vector<float> own(count, value_of(rank_));
-    std::vector<float> all(count * ranks, value_of(rank_));
+    // Elsewhere, or where the others read it in place.
+    const bool in_place = random_() % 2 == 0;
+    const dlaunch::SharedMemory piece =
+        in_place ? dlaunch::allocate_shared(all_of(count) * sizeof(float)) : dlaunch::SharedMemory();
+    std::vector<float> elsewhere(in_place ? 0 : all_of(count));
+    const std::span<float> memory = in_place ? piece.as<float>() : std::span(elsewhere);
+    const std::span<float> own = memory.first(count);
+    const std::span<float> all = memory.subspan(count);
+    std::ranges::fill(memory, value_of(rank_));
     switch (random_() % 10) {
       case 0:
         dlaunch::all_reduce(Tensor::of(own));
@@ -59,7 +68,7 @@ class Operations {
         dlaunch::reduce_scatter_tensor(Tensor::of(own), Tensor::of(all));
         return check(own, value_of(0) + value_of(1) + value_of(2));
       case 5:
-        all_.assign(all.size(), -1);
+        all_.assign(all.size(), -1.0F);
         dlaunch::all_to_all_single(Tensor::of(all_), Tensor::of(all));
         return check_blocks(all_);
       case 6:
@@ -76,8 +85,10 @@ class Operations {
   }
 
  private:
+  static constexpr std::size_t all_of(std::size_t count) { return count * (1 + ranks); }
+
   // To the next rank, from the one before, without waiting in between.
-  std::string pass_on(const std::vector<float>& own) {
+  std::string pass_on(std::span<const float> own) {
     const int before = (rank_ + ranks - 1) % ranks;
     all_.assign(own.size(), -1);
     const dlaunch::Work out = dlaunch::isend(Tensor::of(own), (rank_ + 1) % ranks);

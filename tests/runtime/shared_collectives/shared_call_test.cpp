@@ -4,7 +4,9 @@
 
 #include <cstring>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/runtime/collectives/any_call.h"
@@ -16,7 +18,23 @@ namespace {
 
 using namespace test;
 
-enum class Moved : std::uint8_t { directly, through_staging };
+// `in_place`: the ranks read each other's values in a heap; the others' data lie elsewhere.
+enum class Moved : std::uint8_t { directly, through_staging, in_place };
+
+// Where a rank has its values for a call.
+struct SharedValues {
+  SharedValues(const GroupMemory& memory, const Call& call, Moved moved) {
+    const std::size_t size = call.count * size_of(call.dtype) * memory.size();
+    if (moved != Moved::in_place || size == 0) return;
+    std::string why;
+    piece = memory.allocate(size, why);
+    if (!piece) throw std::runtime_error(why);
+    place = {piece.get(), size};
+  }
+
+  std::shared_ptr<std::byte> piece;
+  std::span<std::byte> place;  // empty: anywhere
+};
 
 Results in_memory(const std::vector<Call>& calls, int size, Moved moved) {
   Results results(static_cast<std::size_t>(size));
@@ -26,9 +44,10 @@ Results in_memory(const std::vector<Call>& calls, int size, Moved moved) {
     Workspace workspace;
     ReductionOrders orders;
     for (const Call& call : calls) {
+      const SharedValues values(memory, call, moved);
       const CollectiveFingerprint fingerprint = fingerprint_of(call);
       SharedCall shared(memory, workspace, orders, fingerprint, soon());
-      const std::vector<std::byte> result = make_call(shared, call, rank, size);
+      const std::vector<std::byte> result = make_call(shared, call, rank, size, values.place);
       auto& all = results[static_cast<std::size_t>(rank)];
       all.insert(all.end(), result.begin(), result.end());
     }
@@ -69,6 +88,7 @@ TEST_P(AtWorldSize, LongDataHaveThemHoweverTheyMove) {
   if (GetParam() == 2) calls.push_back({.kind = CollectiveKind::all_reduce, .count = long_count});
   expect_same_bits(calls, GetParam(), Moved::directly);
   expect_same_bits(calls, GetParam(), Moved::through_staging);
+  expect_same_bits(calls, GetParam(), Moved::in_place);
 }
 
 TEST_P(AtWorldSize, AllDtypesAndReductionsHaveThem) {
@@ -86,6 +106,24 @@ TEST_P(AtWorldSize, AllDtypesAndReductionsHaveThem) {
     }
   }
   expect_same_bits(calls, GetParam());
+  expect_same_bits(calls, GetParam(), Moved::in_place);
+}
+
+// The ranks that have their values in the heap learn that others do not.
+TEST_P(AtWorldSize, OnlyOneRankElsewhereMeansThatAllCopy) {
+  const Call call{.kind = CollectiveKind::all_reduce, .count = several_rounds};
+  const int size = GetParam();
+  Results results(static_cast<std::size_t>(size));
+  SharedRanks ranks(size);
+  expect_success(ranks.run([&](int rank, GroupMemory& memory) {
+    Workspace workspace;
+    ReductionOrders orders;
+    const SharedValues values(memory, call, rank == 1 ? Moved::directly : Moved::in_place);
+    const CollectiveFingerprint fingerprint = fingerprint_of(call);
+    SharedCall shared(memory, workspace, orders, fingerprint, soon());
+    results[static_cast<std::size_t>(rank)] = make_call(shared, call, rank, size, values.place);
+  }));
+  test::expect_same_bits(results, over_messages({call}, size));
 }
 
 TEST_P(AtWorldSize, CallsInAnyOrderFollowEachOther) {
@@ -97,16 +135,19 @@ TEST_P(AtWorldSize, CallsInAnyOrderFollowEachOther) {
                      .root = static_cast<int>(random() % static_cast<unsigned>(GetParam()))});
   }
   expect_same_bits(calls, GetParam());
+  expect_same_bits(calls, GetParam(), Moved::in_place);
 }
 
 // --- Failures
 
-void make(GroupMemory& memory, const Call& call, int rank, int size, Deadline deadline = soon()) {
+void make(GroupMemory& memory, const Call& call, int rank, int size, Deadline deadline = soon(),
+          Moved moved = Moved::directly) {
   Workspace workspace;
   ReductionOrders orders;
+  const SharedValues values(memory, call, moved);
   const CollectiveFingerprint fingerprint = fingerprint_of(call);
   SharedCall shared(memory, workspace, orders, fingerprint, deadline);
-  make_call(shared, call, rank, size);
+  make_call(shared, call, rank, size, values.place);
 }
 
 TEST(SharedCollectives, DifferentCallsAreAnErrorThatShowsBoth) {
@@ -161,6 +202,82 @@ TEST(SharedCollectives, AWaitEndsWhenARankIsLost) {
     for (const int rank : {0, 1}) {
       EXPECT_NE(texts[static_cast<std::size_t>(rank)].find("it died"), std::string::npos)
           << texts[static_cast<std::size_t>(rank)];
+    }
+  }
+}
+
+// Rank 2 does all that the others wait for, but gives up before they have read its values: those may be
+// others by then.
+TEST(SharedCollectives, ValuesOfARankThatHasGivenUpAreNoResult) {
+  SharedRanks ranks(3);
+  const Call call{.kind = CollectiveKind::all_reduce, .count = 20000};
+  const auto errors = ranks.run([&](int rank, GroupMemory& memory) {
+    if (rank != 2) return make(memory, call, rank, 3, soon(), Moved::in_place);
+    const shared::Cell& first = ranks.segment()->control(0).cells[1];
+    while (first.stamp.load(std::memory_order_acquire) != 1) std::this_thread::yield();
+    const SharedValues values(memory, call, Moved::in_place);
+    const auto heap = SharedHeap::containing(values.place);
+    const std::uint64_t words[] = {heap->identity(), heap->offset_of(values.place.data())};
+    memory.begin(first.fingerprint, soon());
+    std::memcpy(memory.compose(sizeof words), words, sizeof words);
+    memory.publish();
+    memory.meet();
+    memory.set_filled(0);
+    memory.set_drained(0);
+    memory.withdraw();
+    memory.set_all_drained();
+  });
+  for (const int rank : {0, 1}) {
+    try {
+      const std::exception_ptr error = errors[static_cast<std::size_t>(rank)];
+      ASSERT_TRUE(error) << "a result on rank " << rank;
+      std::rethrow_exception(error);
+    } catch (const DistNetworkError& error) {
+      EXPECT_EQ(error.context().peer, 2);
+    }
+  }
+}
+
+// What no rank writes there.
+TEST(SharedCollectives, AnOffsetBeyondTheHeapIsRejected) {
+  for (const std::uint64_t offset :
+       {~std::uint64_t{0}, std::uint64_t{2} * shared::most_heap_part - 4, std::uint64_t{2}}) {
+    SharedRanks ranks(2);
+    const Call call{.kind = CollectiveKind::all_reduce, .count = 20000};
+    const auto texts = messages(ranks.run([&](int rank, GroupMemory& memory) {
+      if (rank == 0) return make(memory, call, rank, 2, soon(), Moved::in_place);
+      const shared::Cell& first = ranks.segment()->control(0).cells[1];
+      while (first.stamp.load(std::memory_order_acquire) != 1) std::this_thread::yield();
+      const SharedValues values(memory, call, Moved::in_place);
+      const std::uint64_t words[] = {SharedHeap::containing(values.place)->identity(), offset};
+      memory.begin(first.fingerprint, soon());
+      std::memcpy(memory.compose(sizeof words), words, sizeof words);
+      memory.publish();
+    }));
+    EXPECT_NE(texts[0].find("values that no rank writes"), std::string::npos) << texts[0];
+  }
+}
+
+TEST(SharedCollectives, WithdrawnMemoryIsAnErrorThatNamesItsRank) {
+  SharedRanks ranks(2);
+  ranks.memory(0).withdraw();
+  try {
+    ranks.memory(1).throw_if_withdrawn(0);
+    ADD_FAILURE() << "no error";
+  } catch (const DistNetworkError& error) {
+    EXPECT_EQ(error.context().peer, 0);
+    EXPECT_NE(std::string(error.what()).find("its memory can no longer be read"), std::string::npos);
+  }
+}
+
+TEST(SharedCollectives, ValuesInTheHeapNeedNoStaging) {
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter}) {
+    for (const Moved moved : {Moved::in_place, Moved::directly}) {
+      SharedRanks ranks(2);
+      expect_success(ranks.run([&](int rank, GroupMemory& memory) {
+        make(memory, {.kind = kind, .count = several_rounds}, rank, 2, soon(), moved);
+      }));
+      EXPECT_EQ(GroupMemory::staging_in_use() == 0, moved == Moved::in_place);
     }
   }
 }

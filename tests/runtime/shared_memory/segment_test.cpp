@@ -43,14 +43,34 @@ TEST_F(SegmentTest, OfAnotherNumberOfRanksIsRejected) {
 
 TEST_F(SegmentTest, AFileThatItsMakerCouldShrinkIsRejected) {
   const int other = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  const std::size_t size = shared::segment_size(3);
-  const shared::Header header{.magic = shared::magic, .ranks = 3, .identity = 1};
+  const std::size_t size = shared::file_size(3, 0);
+  const shared::Header header{.magic = shared::magic, .ranks = 3, .identity = 1, .heap_part = 0};
   ASSERT_EQ(ftruncate(other, static_cast<off_t>(size)), 0);
   ASSERT_EQ(pwrite(other, &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
   EXPECT_FALSE(Segment::map(other, 3, why_));
   ASSERT_EQ(fcntl(other, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
   EXPECT_TRUE(Segment::map(other, 3, why_)) << why_;
   close(other);
+}
+
+TEST_F(SegmentTest, WithoutRoomForAHeapItHasNone) {
+  const int other = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const shared::Header header{.magic = shared::magic, .ranks = 3, .identity = 1, .heap_part = 0};
+  ASSERT_EQ(ftruncate(other, static_cast<off_t>(shared::file_size(3, 0))), 0);
+  ASSERT_EQ(pwrite(other, &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  ASSERT_EQ(fcntl(other, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  const std::shared_ptr<Segment> segment = Segment::map(other, 3, why_);
+  close(other);
+  ASSERT_TRUE(segment) << why_;
+  EXPECT_EQ(segment->heap(why_), nullptr);
+  EXPECT_EQ(why_, "the limit on file sizes (ulimit -f) leaves no room for a heap");
+}
+
+TEST(Layout, AHeapFitsTheLimitOfFiles) {
+  EXPECT_EQ(shared::heap_part_within(2, ~std::size_t{0}), shared::most_heap_part);
+  EXPECT_EQ(shared::heap_part_within(256, ~std::size_t{0}), shared::most_heap / 256);
+  EXPECT_EQ(shared::heap_part_within(3, shared::heap_at(3)), 0U);
+  EXPECT_EQ(shared::heap_part_within(3, shared::heap_at(3) + 3 * shared::page_size + 1), shared::page_size);
 }
 
 TEST_F(SegmentTest, TooManyRanksAreRejected) {
