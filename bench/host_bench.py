@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Collectives on one host: ours over shared memory next to Open MPI's and MPICH's, in one run.
 
-    host_bench.py [--ranks=2] [--runs=5] [--operation=all] [--smallest=4] [--largest=67108864] [--factor=4] [--tcp]
+    host_bench.py [--ranks=2] [--runs=5] [--operation=all] [--smallest=4] [--largest=67108864] [--factor=4] [--shared] [--tcp]
 
 Compiles host_mpi.cpp with each MPI's wrapper, then runs the three programs in turn, as often as --runs says, and prints the
-median of each cell in microseconds, and our time by that of the faster MPI. --tcp adds ours without shared memory.
+median of each cell in microseconds, and our time by that of the faster MPI. --shared adds ours with tensors from
+allocate_shared(), --tcp ours without shared memory.
 """
 
 import argparse
@@ -58,11 +59,14 @@ def main():
     parser.add_argument("--largest", default=str(64 << 20))
     parser.add_argument("--factor", default="4")
     parser.add_argument("--seconds", default="0.2")
+    parser.add_argument("--shared", action="store_true")
     parser.add_argument("--tcp", action="store_true")
     options = parser.parse_args()
     arguments = [options.operation, options.smallest, options.largest, options.factor, options.seconds]
     with tempfile.TemporaryDirectory() as folder:
         sides = {name: (command, {}) for name, command in commands(options.ranks, folder).items()}
+        if options.shared:
+            sides["dlaunch in place"] = (sides["dlaunch"][0], {"HOST_BENCH_SHARED": "1"})
         if options.tcp:
             sides["dlaunch over TCP"] = (sides["dlaunch"][0], {"DLAUNCH_SHM": "0"})
         times = {name: {} for name in sides}

@@ -1,9 +1,9 @@
 // The measuring loop of host_bench.py: the same for every library, so that only the library differs.
 //
-// A Library has rank(), size(), barrier(), max_of(double) and the operations below, blocking and on floats.
-// Prints a line "OPERATION BYTES MICROSECONDS" for each cell: the median over batches of a call's mean time,
-// each on the rank that needs longest. `bytes` is what one rank has most of; a ping-pong's time is that of
-// one way.
+// A Library has rank(), size(), barrier(), max_of(double), memory(floats), which returns an owner whose get()
+// is zeros, and the operations below, blocking and on floats. Prints a line "OPERATION BYTES MICROSECONDS"
+// for each cell: the median over batches of a call's mean time, each on the rank that needs longest. `bytes`
+// is what one rank has most of; a ping-pong's time is that of one way.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+// What a program has without a library's help.
+inline std::shared_ptr<float> own_memory(std::size_t count) {
+  const auto values = std::make_shared<std::vector<float>>(count);
+  return {values, values->data()};
+}
 
 template <class Library>
 class HostCollectives {
@@ -39,10 +46,10 @@ class HostCollectives {
     const auto ranks = static_cast<std::size_t>(library_.size());
     const std::size_t count = bytes / sizeof(float);
     const std::size_t block = std::max<std::size_t>(1, count / ranks);
-    std::vector<float> a(std::max(count, block * ranks));
-    std::vector<float> b(a.size());
-    float* const x = a.data();
-    float* const y = b.data();
+    const auto a = library_.memory(std::max(count, block * ranks));
+    const auto b = library_.memory(std::max(count, block * ranks));
+    float* const x = a.get();
+    float* const y = b.get();
     measure("all_reduce", bytes, [&] { library_.all_reduce(x, count); });
     measure("reduce", bytes, [&] { library_.reduce(x, y, count); });
     measure("broadcast", bytes, [&] { library_.broadcast(x, count); });

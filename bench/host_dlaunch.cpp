@@ -1,6 +1,8 @@
 // Our side of host_bench.py. Started by dlaunch.
 #include <dlaunch/distributed.h>
 
+#include <cstdlib>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,6 +19,13 @@ class Dlaunch {
  public:
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
+  // HOST_BENCH_SHARED=1: memory that the ranks read in place.
+  [[nodiscard]] std::shared_ptr<float> memory(std::size_t count) const {
+    if (std::getenv("HOST_BENCH_SHARED") == nullptr) return own_memory(count);
+    const auto shared =
+        std::make_shared<dlaunch::SharedMemory>(dlaunch::allocate_shared(count * sizeof(float)));
+    return {shared, shared->as<float>().data()};
+  }
   void barrier() const { dlaunch::barrier(); }
   [[nodiscard]] double max_of(double value) const {
     dlaunch::all_reduce(Tensor::of(std::span(&value, 1)), dlaunch::ReduceOp::max);

@@ -13,6 +13,7 @@ class Mpi {
   }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] static std::shared_ptr<float> memory(std::size_t count) { return own_memory(count); }
   void barrier() const { MPI_Barrier(MPI_COMM_WORLD); }
   [[nodiscard]] double max_of(double value) const {
     MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);

@@ -1,18 +1,19 @@
 #include "runtime/data_parallel/bucket_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 namespace dlaunch::internal {
 
-BucketMemory::BucketMemory(std::span<const Tensor> like, std::vector<BucketPlan> plans)
+BucketMemory::BucketMemory(std::span<const Tensor> like, std::vector<BucketPlan> plans,
+                           const Allocate& allocate)
     : plans_(std::move(plans)), gradients_(like.size()) {
   blocks_.reserve(plans_.size());
   for (const BucketPlan& plan : plans_) {
-    auto& block = blocks_.emplace_back((plan.bytes + sizeof(Line) - 1) / sizeof(Line));
-    std::byte* at = block.empty() ? nullptr : block.front().bytes.data();
+    std::byte* at = blocks_.emplace_back(plan.bytes > 0 ? allocate(plan.bytes) : nullptr).get();
     const std::array elements{static_cast<std::int64_t>(plan.bytes / size_of(plan.dtype))};
     buffers_.emplace_back(static_cast<void*>(at), plan.dtype, elements);
     for (const std::size_t parameter : plan.parameters) {
@@ -24,7 +25,7 @@ BucketMemory::BucketMemory(std::span<const Tensor> like, std::vector<BucketPlan>
 }
 
 void BucketMemory::zero() {
-  for (std::vector<Line>& block : blocks_) std::ranges::fill(block, Line{});
+  for (const Tensor& buffer : buffers_) std::ranges::fill(buffer.bytes(), std::byte{});
 }
 
 void BucketMemory::copy_from(const BucketMemory& other) {

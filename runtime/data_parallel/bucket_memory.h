@@ -1,8 +1,9 @@
 // The memory of the gradients: one contiguous block a bucket.
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace dlaunch::internal {
 class BucketMemory {
  public:
   // Zeros. `like`: a tensor for each parameter, with the dtype and the shape of its gradient; `plans`: from
-  // assign_buckets() over these.
-  BucketMemory(std::span<const Tensor> like, std::vector<BucketPlan> plans);
+  // assign_buckets() over these. `allocate` returns so many zero bytes; it is not asked for 0.
+  using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+  BucketMemory(std::span<const Tensor> like, std::vector<BucketPlan> plans, const Allocate& allocate);
   BucketMemory(const BucketMemory&) = delete;
   BucketMemory& operator=(const BucketMemory&) = delete;
   ~BucketMemory() = default;
@@ -29,13 +31,8 @@ class BucketMemory {
   void copy_from(const BucketMemory& other);
 
  private:
-  // The blocks begin at cache lines.
-  struct alignas(64) Line {
-    std::array<std::byte, 64> bytes;
-  };
-
   std::vector<BucketPlan> plans_;
-  std::vector<std::vector<Line>> blocks_;
+  std::vector<std::shared_ptr<std::byte>> blocks_;
   std::vector<Tensor> buffers_;
   std::vector<Tensor> gradients_;
 };

@@ -78,7 +78,12 @@ void ReducerImpl::lay_out(std::span<const std::size_t> order) {
       assign_buckets(sizes_, order, {options_.first_bucket_bytes, options_.bucket_cap_bytes});
   if (memory_ && plans == memory_->plans()) return;
   state_ = StepState(like_.size(), plans);
-  auto memory = std::make_shared<BucketMemory>(like_, std::move(plans));
+  // The other ranks of this host read the buckets in place.
+  const auto allocate = [this](std::size_t bytes) -> std::shared_ptr<std::byte> {
+    const auto block = std::make_shared<SharedMemory>(group_.allocate_shared(bytes));
+    return {block, block->data()};
+  };
+  auto memory = std::make_shared<BucketMemory>(like_, std::move(plans), allocate);
   if (memory_) memory->copy_from(*memory_);
   memory_ = std::move(memory);
   buckets_.clear();

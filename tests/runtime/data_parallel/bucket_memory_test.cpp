@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace dlaunch::internal {
@@ -25,11 +27,19 @@ struct Model {
   }
 };
 
+std::shared_ptr<std::byte> allocate(std::size_t bytes) {
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  const auto block = std::make_shared<std::vector<Line>>(bytes / sizeof(Line) + 1);
+  return {block, block->front().bytes};
+}
+
 float* values(const Tensor& tensor) { return static_cast<float*>(tensor.data()); }
 
 TEST(BucketMemory, HoldsGradientsOneAfterAnother) {
   const Model model;
-  const BucketMemory memory(model.tensors, model.plans(reverse_order(4), {100, 100}));
+  const BucketMemory memory(model.tensors, model.plans(reverse_order(4), {100, 100}), allocate);
   ASSERT_EQ(memory.plans().size(), 2U);
   EXPECT_EQ(memory.buffer(0).to_string(), "float64[3] on cpu");
   EXPECT_EQ(memory.buffer(1).to_string(), "float32[8] on cpu");
@@ -44,9 +54,9 @@ TEST(BucketMemory, HoldsGradientsOneAfterAnother) {
 
 TEST(BucketMemory, MovesIntoOtherBuckets) {
   const Model model;
-  const BucketMemory before(model.tensors, model.plans(reverse_order(4), {100, 100}));
+  const BucketMemory before(model.tensors, model.plans(reverse_order(4), {100, 100}), allocate);
   for (std::size_t i = 0; i < 8; ++i) values(before.buffer(1))[i] = static_cast<float>(i + 1);
-  BucketMemory after(model.tensors, model.plans({0, 1, 2, 3}, {1, 1}));
+  BucketMemory after(model.tensors, model.plans({0, 1, 2, 3}, {1, 1}), allocate);
   ASSERT_EQ(after.plans().size(), 3U);
   after.copy_from(before);
   EXPECT_EQ(values(after.gradient(3))[0], 1.0F);
