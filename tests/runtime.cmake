@@ -196,6 +196,7 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     runtime/gloo/gloo_groups_test.cpp
     runtime/gloo/gloo_late_test.cpp
     runtime/gloo/gloo_messages_test.cpp
+    runtime/gloo/gloo_mixed_messages_test.cpp
     runtime/gloo/gloo_peer_loss_test.cpp
     runtime/gloo/gloo_process_exit_test.cpp
     runtime/gloo/gloo_robustness_test.cpp

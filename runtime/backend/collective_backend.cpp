@@ -169,12 +169,29 @@ class CollectiveBackend::Impl {
     return transport_->shared_memory() == nullptr && transport_->hosts() == nullptr;
   }
   [[nodiscard]] Messenger& messenger() { return messenger_; }
-  // Null: messages between two ranks go through the messenger.
-  [[nodiscard]] MemoryMessenger* memory_messenger() {
+  // Of messages to and from that rank (any_source: from all that share memory). Null: they go through the
+  // messenger.
+  [[nodiscard]] MemoryMessenger* memory_messenger(int peer) {
     MessageRings* const rings = transport_->message_rings();
-    if (rings == nullptr) return nullptr;
+    if (rings == nullptr || (peer >= 0 && !rings->is_member(peer))) return nullptr;
     std::call_once(messages_begun_, [&] { memory_messenger_.emplace(*transport_, *rings); });
     return memory_messenger_ ? &*memory_messenger_ : nullptr;
+  }
+  // Whether a message from any rank may come through either messenger.
+  [[nodiscard]] bool has_both_messengers() {
+    return transport_->hosts() != nullptr && transport_->message_rings() != nullptr;
+  }
+  Work recv_from_any(const Tensor& tensor, Tag tag, Deadline deadline) {
+    const WorkSource source;
+    const PostedReceive receive{tensor, any_source, tag, deadline, source, std::make_shared<SharedReceive>()};
+    if (MemoryMessenger* const memory = memory_messenger(any_source)) memory->post(receive);
+    try {
+      if (!receive.shared->is_taken()) messenger_.post(receive);
+    } catch (...) {
+      // Otherwise the other messenger ends it, and its memory is in use until then.
+      if (receive.take()) throw;
+    }
+    return source.work();
   }
 
   void shutdown() noexcept {
@@ -371,13 +388,15 @@ Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, co
 }
 
 Work CollectiveBackend::send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) {
-  if (MemoryMessenger* const memory = impl_->memory_messenger())
+  if (MemoryMessenger* const memory = impl_->memory_messenger(dst))
     return memory->send(tensor, dst, tag, operation.deadline, operation.async);
   return impl_->messenger().send(tensor, dst, tag, operation.deadline);
 }
 
 Work CollectiveBackend::recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) {
-  if (MemoryMessenger* const memory = impl_->memory_messenger())
+  if (src == any_source && impl_->has_both_messengers())
+    return impl_->recv_from_any(tensor, tag, operation.deadline);
+  if (MemoryMessenger* const memory = impl_->memory_messenger(src))
     return memory->recv(tensor, src, tag, operation.deadline, operation.async);
   return impl_->messenger().recv(tensor, src, tag, operation.deadline);
 }

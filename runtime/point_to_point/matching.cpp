@@ -1,6 +1,7 @@
 #include "runtime/point_to_point/matching.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace dlaunch::internal {
@@ -21,6 +22,10 @@ std::optional<ArrivedMessage> Matching::take_message(int from, Tag tag) {
   return message;
 }
 
+bool Matching::has_message(int from, Tag tag) const {
+  return from == any_source ? by_tag_.contains(tag) : by_source_.contains({tag, from});
+}
+
 void Matching::keep(ArrivedMessage message) {
   const Key key{message.envelope.tag, message.from};
   Messages& all = by_tag_[key.tag];
@@ -28,28 +33,41 @@ void Matching::keep(ArrivedMessage message) {
 }
 
 void Matching::post(PostedReceive receive) {
+  drop_taken();
   const Key key{receive.tag, receive.from};
   const Deadline deadline = receive.deadline;
   std::list<PendingReceive>& queue = receives_[key];
-  PendingReceive& waiting = queue.emplace_back(PendingReceive{std::move(receive), ++posted_, {}, {}});
+  PendingReceive& waiting = queue.emplace_back(PendingReceive{std::move(receive), ++posted_, {}, {}, {}});
   waiting.place = std::prev(queue.end());
   waiting.expiry = deadlines_.add(deadline, &waiting);
+  if (waiting.receive.shared) waiting.shared_place = shared_.insert(shared_.end(), &waiting);
+}
+
+void Matching::drop_taken() {
+  while (!shared_.empty() && shared_.front()->receive.shared->is_taken()) (void)remove(*shared_.front());
 }
 
 std::optional<PostedReceive> Matching::take_receive(int from, Tag tag) {
+  while (PendingReceive* const first = first_for(from, tag)) {
+    PostedReceive receive = remove(*first);
+    if (receive.take()) return receive;
+  }
+  return std::nullopt;
+}
+
+Matching::PendingReceive* Matching::first_for(int from, Tag tag) {
   const auto first_of = [&](int source) -> PendingReceive* {
     const auto found = receives_.find({tag, source});
     return found == receives_.end() ? nullptr : &found->second.front();
   };
   PendingReceive* const named = first_of(from);
   PendingReceive* const open = first_of(any_source);
-  if (!named && !open) return std::nullopt;
-  const bool takes_named = named && (!open || named->number < open->number);
-  return remove(takes_named ? *named : *open);
+  return named && (!open || named->number < open->number) ? named : open;
 }
 
 PostedReceive Matching::remove(PendingReceive& waiting) {
   PostedReceive receive = std::move(waiting.receive);
+  if (receive.shared) shared_.erase(waiting.shared_place);
   deadlines_.remove(waiting.expiry);
   const auto queue = receives_.find({receive.tag, receive.from});
   queue->second.erase(waiting.place);
@@ -60,21 +78,29 @@ PostedReceive Matching::remove(PendingReceive& waiting) {
 std::vector<PostedReceive> Matching::take_expired(Deadline now) {
   std::vector<PostedReceive> expired;
   while (const std::optional<PendingReceive*> waiting = deadlines_.passed(now)) {
-    expired.push_back(remove(**waiting));
+    PostedReceive receive = remove(**waiting);
+    if (receive.take()) expired.push_back(std::move(receive));
   }
   return expired;
 }
 
 std::vector<PostedReceive> Matching::take_receives_from(int from) {
-  return take_chosen([from](const Key& key) { return key.from == from; });
+  return take_chosen([from](const Key& key) { return key.from == from; }, &PostedReceive::take);
+}
+
+std::vector<PostedReceive> Matching::take_receives_from_nobody() {
+  return take_chosen([](const Key& key) { return key.from == any_source; },
+                     [](const PostedReceive& receive) {
+                       return !receive.shared || (receive.shared->all_have_left() && receive.take());
+                     });
 }
 
 std::vector<PostedReceive> Matching::take_all_receives() {
-  return take_chosen([](const Key& /*key*/) { return true; });
+  return take_chosen([](const Key& /*key*/) { return true; }, &PostedReceive::take);
 }
 
-template <class Chosen>
-std::vector<PostedReceive> Matching::take_chosen(const Chosen& is_chosen) {
+template <class Chosen, class Takes>
+std::vector<PostedReceive> Matching::take_chosen(const Chosen& is_chosen, const Takes& takes) {
   std::vector<PendingReceive*> chosen;
   for (auto& [key, queue] : receives_) {
     if (!is_chosen(key)) continue;
@@ -83,7 +109,10 @@ std::vector<PostedReceive> Matching::take_chosen(const Chosen& is_chosen) {
   std::ranges::sort(chosen, {}, &PendingReceive::number);
   std::vector<PostedReceive> taken;
   taken.reserve(chosen.size());
-  for (PendingReceive* const waiting : chosen) taken.push_back(remove(*waiting));
+  for (PendingReceive* const waiting : chosen) {
+    PostedReceive receive = remove(*waiting);
+    if (std::invoke(takes, receive)) taken.push_back(std::move(receive));
+  }
   return taken;
 }
 

@@ -32,8 +32,8 @@ std::vector<Work> ended_receives(std::size_t ranks) {
 MemoryMessenger::MemoryMessenger(Transport& transport, MessageRings& rings)
     : transport_(transport),
       rings_(rings),
-      has_core_(rings.size() <= usable_processors()),
-      received_from_(ended_receives(rings.size())),
+      has_core_(rings.members().size() <= usable_processors()),
+      received_from_(ended_receives(static_cast<std::size_t>(transport.size()))),
       protocol_(transport, rings) {}
 
 MemoryMessenger::~MemoryMessenger() {
@@ -82,6 +82,13 @@ Work MemoryMessenger::recv(const Tensor& tensor, int src, Tag tag, Deadline dead
     ensure_thread(async, settling.outcome);
   }
   return finish(source, async);
+}
+
+void MemoryMessenger::post(const PostedReceive& receive) {
+  Settling settling(*this);
+  const std::lock_guard lock(mutex_);
+  protocol_.receive(receive, settling.outcome);
+  ensure_thread(true, settling.outcome);
 }
 
 Work MemoryMessenger::finish(const WorkSource& source, bool async) {

@@ -1,4 +1,4 @@
-// Point-to-point messages of a group whose ranks all share memory: as Messenger, through rings.
+// Point-to-point messages among the ranks of a group that share memory: as Messenger, through rings.
 //
 // A call that waits handles what arrives itself, until its message has come: no other thread takes part in a
 // message between two programs that wait for it. A thread of the group handles what arrives while
@@ -35,6 +35,8 @@ class MemoryMessenger {
   // As those of Messenger. Not async: the Work has ended when the call returns.
   Work send(const Tensor& tensor, int dst, Tag tag, Deadline deadline, bool async);
   Work recv(const Tensor& tensor, int src, Tag tag, Deadline deadline, bool async);
+  // A receive that another messenger may take. Returns at once.
+  void post(const PostedReceive& receive);
   void flush(Deadline deadline) noexcept;
   void drain(Deadline deadline) noexcept;
 

@@ -43,7 +43,7 @@ MemoryProtocol::MemoryProtocol(Transport& transport, MessageRings& rings)
       rings_(rings),
       rank_(transport.rank()),
       token_(random_u64() | 1U),
-      peers_(rings.size()),
+      peers_(static_cast<std::size_t>(transport.size())),
       interrupts_(rings.interrupts() - 1) {}  // ranks may have left before the rings were there
 
 // --- What the program asks for
@@ -93,14 +93,16 @@ void MemoryProtocol::send_rts(const Sending& message) {
 
 void MemoryProtocol::receive(const PostedReceive& receive, Outcome& outcome) {
   throw_if_ended();
-  if (const std::optional<ArrivedMessage> message = matching_.take_message(receive.from, receive.tag)) {
+  if (matching_.has_message(receive.from, receive.tag)) {
+    if (!receive.take()) return;
+    const std::optional<ArrivedMessage> message = matching_.take_message(receive.from, receive.tag);
     deliver(receive, message->envelope, message->from, message->content, outcome);
     if (message->on_credit) return_credit(message->from);
     notify(message->from);
   } else if (receive.from >= 0 && peer_of(receive.from).left) {
     end_for_departed(receive.from);
   } else if (receive.from < 0 && all_peers_left()) {
-    throw DistNetworkError(all_have_left);
+    if (!receive.shared || receive.shared->all_have_left()) throw DistNetworkError(all_have_left);
   } else {
     matching_.post(receive);
   }
@@ -128,12 +130,13 @@ void MemoryProtocol::progress(Outcome& outcome) {
   if (ended_) return;
   try {
     take_departures(outcome);
-    for (int from = 0; from < static_cast<int>(peers_.size()); ++from) {
+    for (const int from : rings_.members()) {
       if (from == rank_) continue;
       receive_some(from, rings_.ring_size(), outcome);
       send_waiting(from, outcome);
       notify(from);
     }
+    matching_.drop_taken();
     expire(outcome);
   } catch (...) {
     end(std::current_exception(), outcome);
@@ -159,6 +162,7 @@ void MemoryProtocol::take_departures(Outcome& outcome) {
   if (interrupts == interrupts_) return;
   interrupts_ = interrupts;
   for (const int from : transport_.departed()) {
+    if (!rings_.is_member(from)) continue;
     receive_some(from, std::numeric_limits<std::size_t>::max(), outcome);
     on_peer_left(from, outcome);
   }
@@ -346,7 +350,9 @@ bool MemoryProtocol::has_waiting() const {
 // -----------------------------------------------------------------------------------------------------
 
 bool MemoryProtocol::all_peers_left() const {
-  return peers_.size() > 1 && std::ranges::count(peers_, false, &Peer::left) == 1;
+  return rings_.members().size() > 1 && std::ranges::all_of(rings_.members(), [this](int rank) {
+           return rank == rank_ || peers_[static_cast<std::size_t>(rank)].left;
+         });
 }
 
 // A call that needs a peer that has left ends the group; the error names that peer on all ranks.
@@ -368,7 +374,7 @@ void MemoryProtocol::on_peer_left(int peer, Outcome& outcome) {
   for (const WorkSource& source : sources)
     outcome.endings.push_back({source, -1, network_error(left_the_group, peer)});
   if (!all_peers_left()) return;
-  for (const PostedReceive& receive : matching_.take_receives_from(any_source))
+  for (const PostedReceive& receive : matching_.take_receives_from_nobody())
     outcome.endings.push_back({receive.source, -1, network_error(all_have_left, -1)});
 }
 
@@ -412,7 +418,7 @@ void MemoryProtocol::end(const std::exception_ptr& error, Outcome& outcome) {
   for (const PostedReceive& receive : matching_.take_all_receives()) fail(receive.source);
   for (const Incoming& incoming : incoming_.take_all(std::nullopt)) fail(incoming.receive.source);
   for (const Sending& message : outgoing_.take_all(std::nullopt)) fail(message.source);
-  for (std::size_t peer = 0; peer < peers_.size(); ++peer) drop_waiting(static_cast<int>(peer));
+  for (const int peer : rings_.members()) drop_waiting(peer);
 }
 
 void MemoryProtocol::drop_waiting(int peer) {

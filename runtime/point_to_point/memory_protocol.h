@@ -1,5 +1,5 @@
-// What the ranks of a group that share memory write into the rings between them to send messages, and what a
-// rank does with what arrives there.
+// What the ranks of a group that share memory, all or some, write into the rings between them to send
+// messages, and what a rank does with what arrives there.
 //
 // A short message goes in one record ("eager"). For a message that is long, or has no credit or no room in
 // the ring, the sender puts an "rts" (ready to send) with its address. When the receiver has a receive for

@@ -10,6 +10,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/point_to_point/message_errors.h"
+#include "runtime/shared_memory/host_map.h"
 
 namespace dlaunch::internal {
 
@@ -81,27 +82,34 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
 }
 
 Work Messenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline) {
+  const WorkSource source;
+  post({tensor, src, tag, deadline, source});
+  return source.work();
+}
+
+void Messenger::post(PostedReceive receive) {
   const ThreadOnDemand::Use use(thread_);
   Actions actions;
-  const WorkSource source;
   {
     const std::lock_guard lock(mutex_);
     if (ended_) std::rethrow_exception(ended_);
-    PostedReceive receive{tensor, src, tag, deadline, source};
-    if (const std::optional<ArrivedMessage> message = matching_.take_message(src, tag)) {
+    const int src = receive.from;
+    if (matching_.has_message(src, receive.tag)) {
+      if (!receive.take()) return;
+      const std::optional<ArrivedMessage> message = matching_.take_message(src, receive.tag);
       deliver(receive, *message, actions);
       post_envelopes(message->from, actions);
     } else if (src >= 0 && peers_[static_cast<std::size_t>(src)].left) {
       end_for_departed(src);
     } else if (src < 0 && all_peers_left()) {
-      throw DistNetworkError(all_have_left);
+      if (!receive.shared || receive.shared->all_have_left()) throw DistNetworkError(all_have_left);
     } else {
+      const Deadline deadline = receive.deadline;
       matching_.post(std::move(receive));
       wake_if_before(deadline);
     }
   }
   for (const auto& action : actions) action();
-  return source.work();
 }
 
 // The thread.
@@ -191,6 +199,7 @@ bool Messenger::is_closing() {
 
 // The earliest deadline. With mutex_ held.
 Deadline Messenger::next_deadline() {
+  matching_.drop_taken();
   return std::min({transfers_.next_deadline(), matching_.next_deadline(), outgoing_.next_deadline(),
                    cleared_.next_deadline()});
 }
@@ -349,9 +358,15 @@ void Messenger::transfer(const Transfers::Route& route, std::unique_ptr<Transfer
   if (transfers_.add({route, deadline, end, std::move(data)})) wake_if_before(deadline);
 }
 
-// With mutex_ held. Whether there were other ranks and all have left.
+// With mutex_ held. Whether there were other ranks and all have left; without those of this host, if these
+// share memory.
 bool Messenger::all_peers_left() const {
-  return peers_.size() > 1 && std::ranges::count(peers_, false, &Peer::left) == 1;
+  const HostMap* const hosts = transport_.message_rings() != nullptr ? transport_.hosts() : nullptr;
+  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+    if (peer == rank_ || (hosts != nullptr && hosts->host_of(peer) == hosts->host_of(rank_))) continue;
+    if (!peers_[static_cast<std::size_t>(peer)].left) return false;
+  }
+  return peers_.size() > 1;
 }
 
 bool Messenger::has_departed(int peer) const {
@@ -379,7 +394,7 @@ void Messenger::on_peer_left(int peer, Actions& actions) {
   for (const ClearedReceive& accepted : cleared_.take_all(peer)) fail(accepted.receive.source);
   for (const Outgoing& message : outgoing_.take_all(peer)) fail(message.source);
   if (!all_peers_left()) return;
-  for (const PostedReceive& receive : matching_.take_receives_from(any_source)) {
+  for (const PostedReceive& receive : matching_.take_receives_from_nobody()) {
     actions.emplace_back([source = receive.source] { source.fail(network_error(all_have_left, -1)); });
   }
 }

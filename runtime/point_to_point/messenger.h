@@ -44,6 +44,8 @@ class Messenger {
   // the sends. `src` -1: from any rank; of several messages, the one that arrived first.
   Work send(const Tensor& tensor, int dst, Tag tag, Deadline deadline);
   Work recv(const Tensor& tensor, int src, Tag tag, Deadline deadline);
+  // A receive that another messenger may take. Returns at once, or throws as recv().
+  void post(PostedReceive receive);
 
   // Returns when the completed sends have arrived, or the deadline has passed. No operation may start
   // afterwards.

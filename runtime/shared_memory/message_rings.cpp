@@ -33,12 +33,23 @@ std::uint64_t whole_record(std::size_t content) {
 
 }  // namespace
 
-MessageRings::MessageRings(std::shared_ptr<Segment> segment, std::size_t self)
+MessageRings::MessageRings(std::shared_ptr<Segment> segment, std::vector<int> members, std::size_t place)
     : segment_(std::move(segment)),
-      self_(self),
+      members_(std::move(members)),
+      self_(static_cast<std::size_t>(members_[place])),
+      own_(&segment_->control(place)),
       ring_size_(shared::ring_size(segment_->ranks())),
-      outward_(segment_->ranks()),
-      inward_(segment_->ranks()) {}
+      outward_(static_cast<std::size_t>(members_.back()) + 1),
+      inward_(outward_.size()) {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(members_[i]);
+    outward_[rank].ends = &segment_->ring_ends(place, i);
+    outward_[rank].ring = segment_->ring(place, i);
+    outward_[rank].control = &segment_->control(i);
+    inward_[rank].ends = &segment_->ring_ends(i, place);
+    inward_[rank].ring = segment_->ring(i, place);
+  }
+}
 
 // --- Sending
 // -------------------------------------------------------------------------------------------------
@@ -47,10 +58,10 @@ MessageRings::MessageRings(std::shared_ptr<Segment> segment, std::size_t self)
 void MessageRings::take_memory(std::size_t to, std::size_t end) {
   Outward& ring = outward_[to];
   const std::size_t upto = std::min(shared::round_up(end, memory_step), ring_size_);
-  bool works = populate(segment_->ring(self_, to) + ring.memory, upto - ring.memory);
+  bool works = populate(ring.ring + ring.memory, upto - ring.memory);
   if (ring.memory == 0) {
-    works = works && populate_around(&segment_->ring_ends(self_, to), sizeof(shared::RingEnds)) &&
-            populate_around(&segment_->control(to), sizeof(shared::Control));
+    works = works && populate_around(ring.ends, sizeof(shared::RingEnds)) &&
+            populate_around(ring.control, sizeof(shared::Control));
   }
   if (!works) {
     const std::optional<std::string> why = why_memory_does_not_fit(upto - ring.memory);
@@ -63,7 +74,7 @@ void MessageRings::take_memory(std::size_t to, std::size_t end) {
 bool MessageRings::make_room(std::size_t to, std::size_t needed) {
   Outward& ring = outward_[to];
   if (ring.written + needed - ring.read <= ring_size_) return true;
-  const std::uint64_t read = segment_->ring_ends(self_, to).read.value.load(std::memory_order_acquire);
+  const std::uint64_t read = ring.ends->read.value.load(std::memory_order_acquire);
   // The receiver cannot have read more than was written, nor less than before.
   if (read > ring.written || read < ring.read) throw_damaged(to);
   ring.read = read;
@@ -83,7 +94,7 @@ bool MessageRings::put(std::size_t to, shared::RingRecord record, std::span<cons
   const std::size_t begin = (ring.written + skipped) & (ring_size_ - 1);
   const std::size_t end = skipped > 0 ? ring_size_ : begin + needed;
   if (end > ring.memory) take_memory(to, end);
-  std::byte* const memory = segment_->ring(self_, to);
+  std::byte* const memory = ring.ring;
   if (skipped > 0) {
     const shared::RingRecord skip{.kind = shared::skip_record};
     std::memcpy(memory + (ring.written & (ring_size_ - 1)), &skip, sizeof skip);
@@ -94,13 +105,13 @@ bool MessageRings::put(std::size_t to, shared::RingRecord record, std::span<cons
   std::memcpy(place, &record, sizeof record);
   if (!content.empty()) std::memcpy(place + sizeof record, content.data(), content.size());
   ring.written += needed;
-  segment_->ring_ends(self_, to).written.value.store(ring.written, std::memory_order_release);
+  ring.ends->written.value.store(ring.written, std::memory_order_release);
   return true;
 }
 
 void MessageRings::notify(std::size_t to) {
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  shared::Bell& bell = segment_->control(to).message_bell;
+  shared::Bell& bell = outward_[to].control->message_bell;
   if (bell.awaited.load(std::memory_order_relaxed) != 0) futex_wake(bell.rings);
 }
 
@@ -111,15 +122,14 @@ std::optional<MessageRings::Arrived> MessageRings::front(std::size_t from) {
   Inward& ring = inward_[from];
   for (;;) {
     if (ring.written == ring.read) {
-      const std::uint64_t written =
-          segment_->ring_ends(from, self_).written.value.load(std::memory_order_acquire);
+      const std::uint64_t written = ring.ends->written.value.load(std::memory_order_acquire);
       if (written == ring.read) return std::nullopt;
       if (written - ring.read > ring_size_ || written % shared::ring_unit != 0) throw_damaged(from);
       ring.written = written;
     }
     // A copy: the sender cannot change it after the check.
     shared::RingRecord record;
-    std::memcpy(&record, segment_->ring(from, self_) + (ring.read & (ring_size_ - 1)), sizeof record);
+    std::memcpy(&record, ring.ring + (ring.read & (ring_size_ - 1)), sizeof record);
     if (record.kind != shared::skip_record) {
       const auto content = checked_content(from, record, ring.written - ring.read);
       ring.next = ring.read + whole_record(content.size());
@@ -136,13 +146,13 @@ std::span<const std::byte> MessageRings::checked_content(std::size_t from, const
   const std::uint64_t read = inward_[from].read;
   if (record.size > most_content() || whole_record(record.size) > std::min(available, left_in_ring(read)))
     throw_damaged(from);
-  return {segment_->ring(from, self_) + (read & (ring_size_ - 1)) + sizeof record, record.size};
+  return {inward_[from].ring + (read & (ring_size_ - 1)) + sizeof record, record.size};
 }
 
 void MessageRings::pop(std::size_t from) {
   Inward& ring = inward_[from];
   ring.read = ring.next;
-  segment_->ring_ends(from, self_).read.value.store(ring.read, std::memory_order_release);
+  ring.ends->read.value.store(ring.read, std::memory_order_release);
 }
 
 void MessageRings::throw_damaged(std::size_t from) {
@@ -153,48 +163,49 @@ void MessageRings::throw_damaged(std::size_t from) {
 // -------------------------------------------------------------------------------------------------
 
 bool MessageRings::has_records() const {
-  for (std::size_t from = 0; from < size(); ++from) {
+  for (const int member : members_) {
+    const auto from = static_cast<std::size_t>(member);
     if (from != self_ && has_records_of(from)) return true;
   }
   return false;
 }
 
 bool MessageRings::has_room() const {
-  for (std::size_t to = 0; to < size(); ++to) {
-    const std::uint64_t full_at = outward_[to].full_at.load(std::memory_order_relaxed);
-    if (full_at != has_room_now &&
-        segment_->ring_ends(self_, to).read.value.load(std::memory_order_acquire) != full_at)
+  for (const int member : members_) {
+    const Outward& ring = outward_[static_cast<std::size_t>(member)];
+    const std::uint64_t full_at = ring.full_at.load(std::memory_order_relaxed);
+    if (full_at != has_room_now && ring.ends->read.value.load(std::memory_order_acquire) != full_at)
       return true;
   }
   return false;
 }
 
 std::uint32_t MessageRings::rings_seen() const {
-  return segment_->control(self_).message_bell.rings.load(std::memory_order_seq_cst);
+  return own().message_bell.rings.load(std::memory_order_seq_cst);
 }
 
 void MessageRings::wait(std::uint32_t seen, Deadline until) {
-  futex_wait(segment_->control(self_).message_bell.rings, seen,
-             std::min(until, std::chrono::steady_clock::now() + sleep_limit));
-  segment_->control(self_).message_bell.processor.store(current_processor(), std::memory_order_relaxed);
+  futex_wait(own().message_bell.rings, seen, std::min(until, std::chrono::steady_clock::now() + sleep_limit));
+  own().message_bell.processor.store(current_processor(), std::memory_order_relaxed);
 }
 
 void MessageRings::part_from_others() {
   if (!take_own_memory()) return;
   const std::uint32_t processor = current_processor();
-  for (std::size_t rank = 0; rank < size(); ++rank) {
+  for (const int member : members_) {
+    const auto rank = static_cast<std::size_t>(member);
     if (rank != self_ &&
-        segment_->control(rank).message_bell.processor.load(std::memory_order_relaxed) == processor) {
+        outward_[rank].control->message_bell.processor.load(std::memory_order_relaxed) == processor) {
       leave_processor(processor);
       break;
     }
   }
-  segment_->control(self_).message_bell.processor.store(current_processor(), std::memory_order_relaxed);
+  own().message_bell.processor.store(current_processor(), std::memory_order_relaxed);
 }
 
 void MessageRings::interrupt() noexcept {
   interrupts_.fetch_add(1, std::memory_order_seq_cst);
-  futex_wake(segment_->control(self_).message_bell.rings);
+  futex_wake(own().message_bell.rings);
 }
 
 bool MessageRings::may_lend() {
@@ -204,7 +215,7 @@ bool MessageRings::may_lend() {
 
 // Before this rank writes into its own control. False: there is no memory for that.
 bool MessageRings::take_own_memory() {
-  if (!has_own_memory_) has_own_memory_ = populate_around(&segment_->control(self_), sizeof(shared::Control));
+  if (!has_own_memory_) has_own_memory_ = populate_around(own_, sizeof(shared::Control));
   return has_own_memory_;
 }
 
@@ -215,11 +226,10 @@ void MessageRings::rest() {
 }
 
 void MessageRings::withdraw() noexcept {
-  if (has_own_memory_) segment_->control(self_).origin.withdrawn.exchange(1, std::memory_order_seq_cst);
+  if (has_own_memory_) own().origin.withdrawn.exchange(1, std::memory_order_seq_cst);
 }
 
-MessageRings::Asleep::Asleep(MessageRings& rings)
-    : sleepers(rings.segment_->control(rings.self_).message_bell.awaited) {
+MessageRings::Asleep::Asleep(MessageRings& rings) : sleepers(rings.own().message_bell.awaited) {
   sleepers.fetch_add(1, std::memory_order_seq_cst);
 }
 

@@ -1,4 +1,5 @@
-// One rank's view of the rings through which the ranks of a group send each other messages (layout.h).
+// One rank's view of the rings through which the ranks of a group on one host send each other messages
+// (layout.h).
 #pragma once
 
 #include <atomic>
@@ -19,11 +20,16 @@ namespace dlaunch::internal {
 // Used by one thread at a time, except for the members that name any thread.
 class MessageRings {
  public:
-  MessageRings(std::shared_ptr<Segment> segment, std::size_t self);
+  // `members`: the ranks in the group that share the memory, ascending, of which this one is at `place`. All
+  // ranks below are ranks in the group, and members.
+  MessageRings(std::shared_ptr<Segment> segment, std::vector<int> members, std::size_t place);
   MessageRings(const MessageRings&) = delete;
   MessageRings& operator=(const MessageRings&) = delete;
 
-  [[nodiscard]] std::size_t size() const { return segment_->ranks(); }
+  [[nodiscard]] const std::vector<int>& members() const { return members_; }
+  [[nodiscard]] bool is_member(int rank) const {
+    return static_cast<std::size_t>(rank) < inward_.size() && inward_[static_cast<std::size_t>(rank)].ends;
+  }
   [[nodiscard]] std::size_t self() const { return self_; }
   [[nodiscard]] std::size_t ring_size() const { return ring_size_; }
   // Bytes of the longest content of a record.
@@ -58,7 +64,7 @@ class MessageRings {
   // Whether some rank, or that rank, has put a record that is not removed.
   [[nodiscard]] bool has_records() const;
   [[nodiscard]] bool has_records_of(std::size_t from) const {
-    const shared::RingEnds& ends = segment_->ring_ends(from, self_);
+    const shared::RingEnds& ends = *inward_[from].ends;
     return ends.written.value.load(std::memory_order_acquire) !=
            ends.read.value.load(std::memory_order_relaxed);
   }
@@ -94,7 +100,7 @@ class MessageRings {
   // This rank gives up an offer: no rank takes what it reads from now on.
   void withdraw() noexcept;
   [[nodiscard]] bool has_withdrawn(std::size_t rank) const {
-    return segment_->control(rank).origin.withdrawn.fetch_add(0, std::memory_order_seq_cst) != 0;
+    return outward_[rank].control->origin.withdrawn.fetch_add(0, std::memory_order_seq_cst) != 0;
   }
 
  private:
@@ -106,12 +112,17 @@ class MessageRings {
   // What this side knows of the other end, to look there seldom.
   static constexpr std::uint64_t has_room_now = ~std::uint64_t{0};
   struct Outward {
+    shared::RingEnds* ends = nullptr;  // null: the rank is no member
+    std::byte* ring = nullptr;
+    shared::Control* control = nullptr;  // the receiver's
     std::uint64_t written = 0;
     std::uint64_t read = 0;                             // at least
     std::atomic<std::uint64_t> full_at = has_room_now;  // what `read` was when put() found no room
     std::size_t memory = 0;  // bytes of the ring, from its beginning, that have memory
   };
   struct Inward {
+    shared::RingEnds* ends = nullptr;  // null: the rank is no member
+    const std::byte* ring = nullptr;
     std::uint64_t read = 0;
     std::uint64_t written = 0;  // at least
     std::uint64_t next = 0;     // `read` after pop()
@@ -129,8 +140,12 @@ class MessageRings {
     return ring_size_ - (position & (ring_size_ - 1));
   }
 
+  [[nodiscard]] shared::Control& own() const { return *own_; }
+
   const std::shared_ptr<Segment> segment_;
+  const std::vector<int> members_;
   const std::size_t self_;
+  shared::Control* const own_;
   const std::size_t ring_size_;
   std::atomic<std::uint32_t> interrupts_ = 0;
   std::atomic<bool> has_own_memory_ = false;

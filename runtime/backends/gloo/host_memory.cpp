@@ -91,7 +91,7 @@ void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
   std::unique_ptr<GroupMemory> memory;
   std::unique_ptr<MessageRings> rings;
   if (segment_ && members.size() > 1) {
-    if (all_share) rings = std::make_unique<MessageRings>(segment_, static_cast<std::size_t>(rank_));
+    rings = std::make_unique<MessageRings>(segment_, members, hosts.place_of(rank_));
     memory = std::make_unique<GroupMemory>(std::exchange(segment_, nullptr), members, hosts.place_of(rank_),
                                            [this](int rank) { check_peer(rank); });
     if (is_off("DLAUNCH_SHM_DIRECT")) {

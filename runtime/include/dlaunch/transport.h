@@ -162,7 +162,7 @@ class DLAUNCH_EXPORT Transport {
   virtual internal::GroupMemory* shared_memory();
   // Which ranks share memory with which others, if some do, but not all. Unless overridden null.
   virtual const internal::HostMap* hosts();
-  // For messages between two ranks: not null if all ranks share memory. Unless overridden null.
+  // For messages to and from the ranks that share memory with this one. Unless overridden null.
   virtual internal::MessageRings* message_rings();
 };
 

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <utility>
@@ -170,6 +171,82 @@ TEST(Matching, ManyTakeAsLittleAsFew) {
       ASSERT_TRUE(take_message(matching, i % 2 == 0 ? 3 : any_source, tag_of(i)));
     }
   }
+}
+
+// --- Receives that two messengers have
+
+PostedReceive shared_receive(Tag tag, int number, const std::shared_ptr<SharedReceive>& shared) {
+  return {{}, any_source, tag, at(number), {}, shared};
+}
+
+TEST(Matching, AReceiveThatTheOtherMessengerHasTakenIsPassedOver) {
+  Matching matching;
+  const auto first = std::make_shared<SharedReceive>();
+  const auto second = std::make_shared<SharedReceive>();
+  matching.post(shared_receive(7, 1, first));
+  matching.post(shared_receive(7, 2, second));
+  EXPECT_TRUE(first->take());
+  EXPECT_EQ(take_receive(matching, 4, 7), 2);
+  EXPECT_TRUE(second->is_taken());
+  EXPECT_EQ(take_receive(matching, 4, 7), std::nullopt);
+  EXPECT_FALSE(matching.has_receives());
+}
+
+TEST(Matching, ATakenReceiveDoesNotExpireAndIsNotEnded) {
+  for (const bool expires : {true, false}) {
+    Matching matching;
+    const auto taken = std::make_shared<SharedReceive>();
+    const auto open = std::make_shared<SharedReceive>();
+    matching.post(shared_receive(7, 1, taken));
+    matching.post(shared_receive(7, 2, open));
+    taken->take();
+    EXPECT_EQ(numbers_of(expires ? matching.take_expired(at(3)) : matching.take_all_receives()),
+              std::vector<int>{2});
+    EXPECT_TRUE(open->is_taken());
+  }
+}
+
+// Else a rank that receives from any rank for hours would keep all receives that the other messenger took.
+TEST(Matching, TakenReceivesAreDroppedWithTheNextPost) {
+  Matching matching;
+  std::vector<std::shared_ptr<SharedReceive>> all;
+  for (int i = 1; i <= 5; ++i) {
+    all.push_back(std::make_shared<SharedReceive>());
+    matching.post(shared_receive(static_cast<Tag>(i), i, all.back()));
+  }
+  for (const int i : {0, 1, 3}) all[static_cast<std::size_t>(i)]->take();
+  matching.drop_taken();
+  EXPECT_EQ(matching.next_deadline(), at(3));
+  EXPECT_EQ(all[0].use_count(), 1);
+  EXPECT_EQ(all[3].use_count(), 2);  // behind one that waits
+  all[2]->take();
+  matching.post(shared_receive(9, 9, std::make_shared<SharedReceive>()));
+  EXPECT_EQ(all[3].use_count(), 1);
+  EXPECT_EQ(matching.next_deadline(), at(5));
+}
+
+TEST(Matching, WhenAllHaveLeftOnlyTheSecondMessengerEndsAReceive) {
+  Matching of_host;
+  Matching of_others;
+  const auto shared = std::make_shared<SharedReceive>();
+  of_host.post(shared_receive(7, 1, shared));
+  of_others.post(shared_receive(7, 1, shared));
+  of_others.post(receive(any_source, 7, 2));
+  of_host.post(receive(3, 7, 3));
+  EXPECT_EQ(numbers_of(of_host.take_receives_from_nobody()), std::vector<int>{});
+  EXPECT_FALSE(shared->is_taken());
+  EXPECT_EQ(numbers_of(of_others.take_receives_from_nobody()), (std::vector<int>{1, 2}));
+  EXPECT_TRUE(shared->is_taken());
+  EXPECT_TRUE(of_host.has_receives());
+}
+
+TEST(Matching, ReportsWhetherAMessageWaits) {
+  Matching matching;
+  matching.keep(message(4, 7, 1));
+  EXPECT_TRUE(matching.has_message(any_source, 7));
+  EXPECT_TRUE(matching.has_message(4, 7));
+  EXPECT_FALSE(matching.has_message(3, 7));
+  EXPECT_FALSE(matching.has_message(any_source, 8));
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ TEST_F(MemoryProtocolTest, AReceiveOfAMessageWhoseSenderLeftBeforeItWasReadFails
 // The ranks are connected before their rings are made.
 TEST_F(MemoryProtocolTest, ALossBeforeTheRingsAreThereIsNoticed) {
   all_.end(1, "it died");
-  MessageRings late(all_.shared_segment(), 0);
+  MessageRings late(all_.shared_segment(), {0, 1}, 0);
   MemoryProtocol protocol(all_.transport(0), late);
   MemoryProtocol::Outcome outcome;
   protocol.progress(outcome);

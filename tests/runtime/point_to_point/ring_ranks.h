@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,9 +46,11 @@ class TransportDouble final : public Transport {
 class RingRanks {
  public:
   explicit RingRanks(int size) : segment_(new_segment(size)) {
+    std::vector<int> all(static_cast<std::size_t>(size));
+    std::iota(all.begin(), all.end(), 0);
     for (int rank = 0; rank < size; ++rank) {
       transports_.push_back(std::make_unique<TransportDouble>(*this, rank));
-      rings_.push_back(std::make_unique<MessageRings>(segment_, static_cast<std::size_t>(rank)));
+      rings_.push_back(std::make_unique<MessageRings>(segment_, all, static_cast<std::size_t>(rank)));
     }
   }
 

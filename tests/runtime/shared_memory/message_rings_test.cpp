@@ -49,8 +49,8 @@ class MessageRingsTest : public testing::Test {
   }
 
   const std::shared_ptr<Segment> segment_ = test::new_segment(2);
-  MessageRings sender_{segment_, 0};
-  MessageRings receiver_{segment_, 1};
+  MessageRings sender_{segment_, {0, 1}, 0};
+  MessageRings receiver_{segment_, {0, 1}, 1};
   std::vector<std::size_t> sizes_;
 };
 
@@ -179,6 +179,26 @@ TEST_F(MessageRingsTest, AWithdrawalIsSeenByAllRanks) {
 TEST_F(MessageRingsTest, MemoryIsNotLentIfDirectReadsAreForbidden) {
   sender_.forbid_direct_reads();
   EXPECT_FALSE(sender_.may_lend());
+}
+
+// Of a group on several hosts: its ranks keep their numbers in the group.
+TEST(MessageRingsOfSome, RanksThatShareNoMemoryAreNoMembers) {
+  const std::shared_ptr<Segment> segment = test::new_segment(5);
+  MessageRings sender(segment, {1, 4}, 0);
+  MessageRings receiver(segment, {1, 4}, 1);
+  EXPECT_EQ(sender.self(), 1U);
+  EXPECT_EQ(receiver.self(), 4U);
+  for (const int rank : {0, 2, 3, 5, -1}) EXPECT_FALSE(sender.is_member(rank)) << rank;
+  EXPECT_TRUE(sender.is_member(4));
+  const std::string text = "text";
+  ASSERT_TRUE(sender.put(4, {.kind = 1, .tag = 9}, std::as_bytes(std::span(text))));
+  EXPECT_TRUE(receiver.has_records());
+  const auto arrived = receiver.front(1);
+  ASSERT_TRUE(arrived);
+  EXPECT_EQ(arrived->record.tag, 9U);
+  EXPECT_EQ(arrived->content.size(), text.size());
+  receiver.pop(1);
+  EXPECT_FALSE(receiver.has_records());
 }
 
 }  // namespace
