@@ -82,6 +82,8 @@ _CALLS = {
     "make_tcp_store": (c_char_p, ctypes.c_uint16, POINTER(TcpStoreOptions), POINTER(c_void_p)),
     "make_prefix_store": (c_char_p, c_void_p, POINTER(c_void_p)),
     "make_program_store": (POINTER(StoreCalls), c_void_p, POINTER(c_void_p)),
+    "allocate_shared": (c_size_t, _GROUP, POINTER(c_void_p), POINTER(c_int)),
+    "free_shared": (c_void_p,),
     "all_reduce": (_TENSOR, c_int, *_END),
     "all_reduce_premul_sum": (_TENSOR, c_double, *_END),
     "all_reduce_coalesced": (_TENSOR, c_size_t, c_int, *_END),

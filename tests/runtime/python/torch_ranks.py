@@ -1,6 +1,6 @@
 """A rank of torch_test.py: what a PyTorch program does with backend dlaunch, beside gloo in the same process.
 
-    torch_ranks.py compare | ddp | killed | late | unfinished | again FILE
+    torch_ranks.py compare | ddp | memory | killed | late | unfinished | again FILE
 """
 
 import os
@@ -229,6 +229,53 @@ def ddp():
     print("losses agree", flush=True)
 
 
+def memory():
+    """Tensors that the ranks of the host read in place; FSDP2 asks for them."""
+    import gc
+
+    dist.init_process_group("dlaunch", timeout=timedelta(seconds=60))
+    rank, size = dist.get_rank(), dist.get_world_size()
+    cpu = torch.device("cpu")
+    backend = dist.group.WORLD._get_backend(cpu)
+    assert backend.supports_tensor_alloc(cpu) and not backend.supports_tensor_alloc(-1)
+    tensor = backend.allocate_tensor(100_000, dtype=torch.float32, device=cpu)
+    assert tensor.shape == (100_000,) and not tensor.any()
+    tensor += rank + 1
+    view = tensor[10:20]
+    dist.all_reduce(tensor)
+    assert (tensor == size * (size + 1) / 2).all()
+    del tensor
+    gc.collect()
+    assert (view == size * (size + 1) / 2).all()  # still there
+    assert backend.allocate_tensor(0, dtype=torch.int64, device=cpu).numel() == 0
+    fails(lambda: backend.allocate_tensor(1, dtype=torch.int64, device="meta"), "on the CPU")
+    if TAKES_ANY_BACKEND:
+        shards(backend)
+    dist.destroy_process_group()
+    print("in place", flush=True)
+
+
+def shards(backend):
+    """Gradients of FSDP2 are the same with its buffers in such memory and elsewhere."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    asked = []
+    allocate = backend.allocate_tensor
+    backend.allocate_tensor = lambda *arguments, **more: asked.append(arguments) or allocate(*arguments, **more)
+    gradients = []
+    for in_place in (False, True):
+        torch.manual_seed(3)
+        model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 64))
+        fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+        model.set_allocate_memory_from_process_group_for_comm(in_place)
+        inputs = torch.randn(8, 64, generator=torch.Generator().manual_seed(dist.get_rank()))
+        model(inputs).pow(2).sum().backward()
+        gradients.append([parameter.grad.to_local().clone() for parameter in model.parameters()])
+        assert bool(asked) == in_place
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=0)
+
+
 def killed():
     """Rank 1 is killed: the others get a RuntimeError that names it, long before the timeout."""
     dist.init_process_group("dlaunch", timeout=timedelta(seconds=100))
@@ -314,4 +361,4 @@ def again():
     print("again", flush=True)
 
 
-{"compare": compare, "ddp": ddp, "killed": killed, "again": again, "late": late, "unfinished": unfinished}[sys.argv[1]]()
+{"compare": compare, "ddp": ddp, "memory": memory, "killed": killed, "again": again, "late": late, "unfinished": unfinished}[sys.argv[1]]()

@@ -78,6 +78,9 @@ class Torch(unittest.TestCase):
     def test_the_losses_of_data_parallel_training_are_gloos(self):
         self.assertEqual(self.launch(2, "ddp").count("losses agree"), 2)
 
+    def test_tensors_in_memory_of_the_host_are_reduced_in_place(self):
+        self.assertEqual(self.launch(2, "memory").count("in place"), 2)
+
     def test_a_group_can_be_made_again_and_of_another_store(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.launch(2, "again", os.path.join(folder, "store")).count("again"), 2)

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from dlaunch.library import Calls, SeparateGroupOptions
 from dlaunch.torch.calls import GroupCalls
 from dlaunch.torch.errors import check
+from dlaunch.torch.memory import allocate
 from dlaunch.torch.store import store_of
 from dlaunch.torch.work import milliseconds
 
@@ -67,6 +68,16 @@ class DlaunchBackend(_Formed, _Backend):
     @property
     def options(self):
         return _Backend.Options("dlaunch", self._default_timeout)
+
+    def supports_tensor_alloc(self, device):
+        # The C++ of PyTorch 2.15 gives an index here, and cannot call allocate_tensor() in Python.
+        return isinstance(device, torch.device) and device.type == "cpu"
+
+    def allocate_tensor(self, size, *, dtype, device):
+        """For FSDP2's set_allocate_memory_from_process_group_for_comm(), and for programs: reductions of such tensors copy nothing."""
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"backend dlaunch allocates tensors on the CPU; {device} is asked for")
+        return allocate(self._group, size, dtype)
 
     def split(self, store, ranks, opts):
         return DlaunchBackend(store, *self._part(ranks, opts)) if self.rank() in ranks else None
