@@ -22,6 +22,7 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/backend/registry_test.cpp
     runtime/base/close_on_fork_test.cpp
     runtime/base/comma_separated_test.cpp
+    runtime/base/deadline_queue_test.cpp
     runtime/base/deadline_test.cpp
     runtime/base/errors_test.cpp
     runtime/base/function_ref_test.cpp
@@ -64,7 +65,6 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/group/when_all_test.cpp
     runtime/group/work_test.cpp
     runtime/group/world_test.cpp
-    runtime/point_to_point/deadline_queue_test.cpp
     runtime/point_to_point/envelope_test.cpp
     runtime/point_to_point/matching_test.cpp
     runtime/point_to_point/outbox_test.cpp
@@ -165,24 +165,24 @@ if(TARGET dlaunch_backend_gloo)
   dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120
   SOURCES
     runtime/gloo/connection_test.cpp
-    runtime/gloo/descriptor_test.cpp
-    runtime/gloo/dial_test.cpp
     runtime/gloo/endpoint_test.cpp
     runtime/gloo/endpoints_test.cpp
     runtime/gloo/frame_test.cpp
     runtime/gloo/goodbye_message_test.cpp
-    runtime/gloo/handshake_test.cpp
     runtime/gloo/interfaces_test.cpp
-    runtime/gloo/keepalive_test.cpp
     runtime/gloo/multi_rail_transport_test.cpp
     runtime/gloo/peer_key_test.cpp
-    runtime/gloo/pending_connections_test.cpp
     runtime/gloo/slot_matcher_test.cpp
     runtime/gloo/tcp_eager_channel_test.cpp
     runtime/gloo/tcp_messages_test.cpp
     runtime/gloo/tcp_transport_test.cpp
     runtime/gloo/wakeup_test.cpp
     runtime/point_to_point/messenger_test.cpp
+    runtime/sockets/descriptor_test.cpp
+    runtime/sockets/dial_test.cpp
+    runtime/sockets/handshake_test.cpp
+    runtime/sockets/keepalive_test.cpp
+    runtime/sockets/pending_connections_test.cpp
   LIBS dlaunch_gloo_transport dlaunch_runtime_core)
 endif()
 if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")

@@ -17,7 +17,7 @@
 
 #include "dlaunch/tensor.h"
 #include "dlaunch/work.h"
-#include "runtime/point_to_point/deadline_queue.h"
+#include "runtime/base/deadline_queue.h"
 #include "runtime/point_to_point/envelope.h"
 
 namespace dlaunch::internal {

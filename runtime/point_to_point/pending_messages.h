@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/point_to_point/deadline_queue.h"
+#include "runtime/base/deadline_queue.h"
 
 namespace dlaunch::internal {
 

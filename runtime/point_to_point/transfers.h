@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "dlaunch/transport.h"
-#include "runtime/point_to_point/deadline_queue.h"
+#include "runtime/base/deadline_queue.h"
 
 namespace dlaunch::internal {
 

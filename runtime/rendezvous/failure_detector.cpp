@@ -37,12 +37,7 @@ std::vector<int> monitored_by(int rank, int size) {
 }
 
 std::unique_ptr<LivenessSocket> open_liveness_socket(const std::string& master_host) {
-  const NamedInterfaces named = named_interfaces();
-  Result<Addresses> towards = !master_host.empty() ? addresses_towards(master_host) : first_outer_addresses();
-  if (!named.names.empty()) {
-    towards = addresses_of_interface(named.names.front(), towards ? *towards : Addresses());
-  }
-  return LivenessSocket::open(towards ? towards->front() : "127.0.0.1");
+  return LivenessSocket::open(probable_address(master_host));
 }
 
 namespace {

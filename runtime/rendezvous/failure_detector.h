@@ -32,9 +32,7 @@ bool is_gone(const PeerInfo& other, const PeerInfo& own);
 // far from each other. Their number grows with the logarithm of the size.
 std::vector<int> monitored_by(int rank, int size);
 
-// At the address from which the ranks will connect, as far as it is known before they know each other: that
-// of the first interface in the environment's list, else the one towards `master_host`, else (if that is
-// empty) one that is not loopback. None if there is no such address.
+// At probable_address(master_host). None if it is no address of this machine.
 std::unique_ptr<LivenessSocket> open_liveness_socket(const std::string& master_host);
 
 // The store's error follows.

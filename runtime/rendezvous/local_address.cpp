@@ -176,4 +176,13 @@ Result<Addresses> addresses_of_interface(const std::string& name, const Addresse
   return one_of_each_family(addresses);
 }
 
+std::string probable_address(const std::string& master_host) {
+  const NamedInterfaces named = named_interfaces();
+  Result<Addresses> towards = !master_host.empty() ? addresses_towards(master_host) : first_outer_addresses();
+  if (!named.names.empty()) {
+    towards = addresses_of_interface(named.names.front(), towards ? *towards : Addresses());
+  }
+  return towards ? towards->front() : "127.0.0.1";
+}
+
 }  // namespace dlaunch::internal

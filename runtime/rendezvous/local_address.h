@@ -37,4 +37,9 @@ Result<Addresses> first_outer_addresses();
 // the interfaces), or if the interface has no address that others can reach.
 Result<Addresses> addresses_of_interface(const std::string& name, const Addresses& preferred);
 
+// The address that others will probably connect to, before the processes know each other: that of the first
+// interface in the environment's list, else the one towards `master_host`, else (if that is empty) one that
+// is not loopback.
+std::string probable_address(const std::string& master_host);
+
 }  // namespace dlaunch::internal

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/backends/gloo/connection.h"
-#include "runtime/backends/gloo/handshake.h"
+#include "runtime/sockets/handshake.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace {

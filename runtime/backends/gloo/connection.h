@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "runtime/backends/gloo/descriptor.h"
 #include "runtime/backends/gloo/frame.h"
-#include "runtime/backends/gloo/handshake.h"
-#include "runtime/backends/gloo/keepalive.h"
 #include "runtime/backends/gloo/wakeup.h"
+#include "runtime/sockets/descriptor.h"
+#include "runtime/sockets/handshake.h"
+#include "runtime/sockets/keepalive.h"
 
 namespace dlaunch::internal {
 

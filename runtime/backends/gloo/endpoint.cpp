@@ -13,9 +13,10 @@
 #include <utility>
 
 #include "dlaunch/error.h"
-#include "runtime/backends/gloo/dial.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/start_thread.h"
+#include "runtime/sockets/dial.h"
+#include "runtime/sockets/host_socket.h"
 #include "store/base/random.h"
 
 namespace dlaunch::internal {

@@ -22,11 +22,11 @@
 
 #include "dlaunch/backend.h"
 #include "runtime/backends/gloo/connection.h"
-#include "runtime/backends/gloo/descriptor.h"
-#include "runtime/backends/gloo/handshake.h"
 #include "runtime/backends/gloo/memory_handover.h"
-#include "runtime/backends/gloo/pending_connections.h"
 #include "runtime/backends/gloo/wakeup.h"
+#include "runtime/sockets/descriptor.h"
+#include "runtime/sockets/handshake.h"
+#include "runtime/sockets/pending_connections.h"
 
 namespace dlaunch::internal {
 

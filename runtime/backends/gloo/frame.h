@@ -10,11 +10,9 @@
 #include <type_traits>
 
 #include "dlaunch/transport.h"
+#include "runtime/sockets/handshake.h"
 
 namespace dlaunch::internal {
-
-// One group in one process, by the number that the process at the other end uses.
-using ContextId = std::uint32_t;
 
 struct Frame {
   enum Kind : std::uint32_t {

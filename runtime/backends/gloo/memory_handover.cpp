@@ -1,18 +1,15 @@
 #include "runtime/backends/gloo/memory_handover.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstring>
 #include <utility>
 
-#include "runtime/backends/gloo/attempt.h"
 #include "runtime/base/deadline.h"
-#include "store/base/hex.h"
+#include "runtime/sockets/attempt.h"
+#include "runtime/sockets/host_socket.h"
 
 namespace dlaunch::internal {
 
@@ -20,26 +17,6 @@ namespace {
 
 // A process whose host is busy; a stopped one costs its peers this time once a group.
 constexpr auto answer_limit = std::chrono::seconds(5);
-
-struct LocalAddress {
-  sockaddr_un bytes{};
-  socklen_t size = 0;
-  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&bytes); }
-};
-
-// A name that begins with a zero byte is abstract.
-LocalAddress address_of(const ProcessId& id) {
-  const std::string name = "dlaunch/" + to_hex(id);
-  LocalAddress address;
-  address.bytes.sun_family = AF_UNIX;
-  std::memcpy(address.bytes.sun_path + 1, name.data(), name.size());
-  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return address;
-}
-
-Descriptor new_socket() {
-  return Descriptor([] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
-}
 
 // Room for one descriptor.
 union Control {
@@ -87,30 +64,17 @@ void send_descriptor(int socket, int fd) {
 
 }  // namespace
 
-Descriptor listen_on_host(const ProcessId& id) {
-  Descriptor listener = new_socket();
-  const LocalAddress address = address_of(id);
-  if (!listener.is_open() || bind(listener.get(), address.get(), address.size) != 0 ||
-      listen(listener.get(), SOMAXCONN) != 0)
-    return Descriptor([] { return -1; });
-  return listener;
-}
-
 Descriptor request_memory(const Contact& there, const ProcessId& self, Deadline deadline,
                           const LossCheck& check) {
-  Descriptor none([] { return -1; });
-  const LocalAddress address = address_of(there.id);
-  const Descriptor socket = new_socket();
-  if (!socket.is_open()) return none;
-  const Attempt attempt(socket.get(), std::min(deadline, deadline_after(answer_limit)), check);
-  while (connect(socket.get(), address.get(), address.size) != 0) {
-    if (errno != EAGAIN) return none;
-    if (!attempt.pause()) return none;  // its queue of connections is full
-  }
-  if (!prove(there, self, attempt)) return none;
+  const Deadline end = std::min(deadline, deadline_after(answer_limit));
+  Descriptor socket = dial_on_host(there, self, end, check);
+  if (!socket.is_open()) return socket;
+  const Attempt attempt(socket.get(), end, check);
   const ContextId context_id = there.context_id;
-  if (!attempt.send_all({reinterpret_cast<const char*>(&context_id), sizeof context_id})) return none;
-  return attempt.await(POLLIN) ? receive_descriptor(socket.get()) : std::move(none);
+  if (!attempt.send_all({reinterpret_cast<const char*>(&context_id), sizeof context_id}) ||
+      !attempt.await(POLLIN))
+    return Descriptor([] { return -1; });
+  return receive_descriptor(socket.get());
 }
 
 void MemoryRequests::add(std::uint64_t token, Descriptor socket) {

@@ -1,10 +1,10 @@
 // How the ranks of a group on one host get its shared memory.
 //
-// Each endpoint listens at a Unix socket, too, in the abstract namespace: it has no file, and it is gone with
-// its process. A rank asks the ranks below its own, the lowest first, until one answers: that one runs on
-// this host (more precisely: in this network namespace), has made the group's memory, and hands it over as a
-// descriptor. A rank that finds none makes the memory itself. So whether two ranks can share memory is found
-// by doing it. Both sides prove that they belong to the job, as on a TCP connection (handshake.h).
+// Each endpoint listens at a Unix socket, too (host_socket.h). A rank asks the ranks below its own, the
+// lowest first, until one answers: that one runs on this host (more precisely: in this network namespace),
+// has made the group's memory, and hands it over as a descriptor. A rank that finds none makes the memory
+// itself. So whether two ranks can share memory is found by doing it. Both sides prove that they belong to
+// the job, as on a TCP connection (handshake.h).
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,10 @@
 #include <string>
 
 #include "dlaunch/backend.h"
-#include "runtime/backends/gloo/descriptor.h"
-#include "runtime/backends/gloo/handshake.h"
+#include "runtime/sockets/descriptor.h"
+#include "runtime/sockets/handshake.h"
 
 namespace dlaunch::internal {
-
-// Listens for the other processes of this host. Not open: they cannot reach this one.
-Descriptor listen_on_host(const ProcessId& id);
 
 // Asks the process for the memory of its group `there.context_id`. Not open: it is not on this host, has no
 // memory for it, or has not answered for some seconds. Calls `check` now and then. Throws what `check`

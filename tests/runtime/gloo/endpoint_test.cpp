@@ -23,11 +23,11 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/backends/gloo/pending_connections.h"
 #include "runtime/backends/gloo/tcp_transport.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "runtime/rendezvous/bootstrap.h"
+#include "runtime/sockets/pending_connections.h"
 #include "store/client/hash_store.h"
 #include "tests/runtime/collectives/thread_transport.h"
 #include "tests/runtime/forked_copies.h"

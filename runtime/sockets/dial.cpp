@@ -1,4 +1,4 @@
-#include "runtime/backends/gloo/dial.h"
+#include "runtime/sockets/dial.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,10 +12,9 @@
 #include <optional>
 #include <system_error>
 
-#include "runtime/backends/gloo/attempt.h"
-#include "runtime/backends/gloo/keepalive.h"
 #include "runtime/base/deadline.h"
-#include "runtime/rendezvous/loss_propagation.h"
+#include "runtime/sockets/attempt.h"
+#include "runtime/sockets/keepalive.h"
 #include "store/base/address.h"
 
 namespace dlaunch::internal {
@@ -103,7 +102,8 @@ Descriptor accept_from(int listener) {
   return Descriptor([listener] { return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
 }
 
-Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, const LossCheck& check) {
+Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, const LossCheck& check,
+                std::chrono::milliseconds patience) {
   const std::string where = to_string(Address{there.address, there.port});
   const std::optional<SocketAddress> place = socket_address(there.address, there.port);
   if (!place) throw DistNetworkError("cannot connect with it: " + where + " is not an address");
@@ -117,7 +117,7 @@ Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, 
     const bool is_in_the_way = error == ETIMEDOUT || error == ECONNRESET || error == EAGAIN;
     if (error != 0 && !is_in_the_way) {
       // Often the peer has only noticed before this rank that another rank is lost.
-      wait_for_root_error(deadline_after(loss_propagation_delay), run_check);
+      wait_for_root_error(deadline_after(patience), run_check);
       throw DistNetworkError("cannot connect with it: " + where + ": " + describe_errno(error));
     }
     const Deadline end = std::min(deadline, deadline_after(proof_limit));

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "dlaunch/backend.h"
-#include "runtime/backends/gloo/handshake.h"
 #include "runtime/base/deadline.h"
+#include "runtime/sockets/handshake.h"
 
 namespace dlaunch::internal {
 

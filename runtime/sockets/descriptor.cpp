@@ -1,4 +1,4 @@
-#include "runtime/backends/gloo/descriptor.h"
+#include "runtime/sockets/descriptor.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // When a host counts as vanished.
 
-#include "runtime/backends/gloo/keepalive.h"
+#include "runtime/sockets/keepalive.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Deadlines of waiting entries.
 
-#include "runtime/point_to_point/deadline_queue.h"
+#include "runtime/base/deadline_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/backends/gloo/keepalive.h"
+#include "runtime/sockets/keepalive.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

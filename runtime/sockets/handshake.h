@@ -17,9 +17,10 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/backends/gloo/frame.h"
-
 namespace dlaunch::internal {
+
+// One group in one process, by the number that the process at the other end uses.
+using ContextId = std::uint32_t;
 
 // Drawn for each listening socket.
 using ProcessId = std::string;

@@ -1,4 +1,4 @@
-#include "runtime/backends/gloo/handshake.h"
+#include "runtime/sockets/handshake.h"
 
 #include <algorithm>
 #include <sstream>

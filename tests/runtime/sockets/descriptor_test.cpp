@@ -1,6 +1,6 @@
 // Descriptors that only this process has. (Those of whole groups: endpoint_test.cpp.)
 
-#include "runtime/backends/gloo/descriptor.h"
+#include "runtime/sockets/descriptor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

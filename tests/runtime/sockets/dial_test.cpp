@@ -1,6 +1,6 @@
 // How a process listens, and how it connects to another one.
 
-#include "runtime/backends/gloo/dial.h"
+#include "runtime/sockets/dial.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "dlaunch/error.h"
-#include "runtime/backends/gloo/pending_connections.h"
 #include "runtime/base/deadline.h"
+#include "runtime/sockets/pending_connections.h"
 #include "tests/runtime/api/error_strings.h"
 #include "tests/runtime/collectives/thread_transport.h"
 

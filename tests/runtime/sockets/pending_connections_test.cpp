@@ -1,6 +1,6 @@
 // Connections whose peers have not proved yet that they belong to the job.
 
-#include "runtime/backends/gloo/pending_connections.h"
+#include "runtime/sockets/pending_connections.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

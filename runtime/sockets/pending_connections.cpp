@@ -1,4 +1,4 @@
-#include "runtime/backends/gloo/pending_connections.h"
+#include "runtime/sockets/pending_connections.h"
 
 #include <sys/socket.h>
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "dlaunch/backend.h"
-#include "runtime/backends/gloo/descriptor.h"
-#include "runtime/backends/gloo/handshake.h"
+#include "runtime/sockets/descriptor.h"
+#include "runtime/sockets/handshake.h"
 
 namespace dlaunch::internal {
 

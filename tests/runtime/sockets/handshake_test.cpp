@@ -1,6 +1,6 @@
 // How processes prove to each other that they belong to a job, without a network.
 
-#include "runtime/backends/gloo/handshake.h"
+#include "runtime/sockets/handshake.h"
 
 #include <gtest/gtest.h>
 
