@@ -122,6 +122,15 @@ dlaunch_test(NAME data_parallel_test LABELS runtime LIBS dlaunch_runtime_core dl
     runtime/gradients/step_state_test.cpp
     runtime/gradients/step_times_test.cpp)
 
+# Remote calls.
+dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
+  SOURCES
+    runtime/rpc_protocol/call_message_test.cpp
+    runtime/rpc_protocol/call_table_test.cpp
+    runtime/rpc_protocol/message_reader_test.cpp
+    runtime/rpc_protocol/part_head_test.cpp
+    runtime/rpc_protocol/send_queue_test.cpp)
+
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
   SOURCES

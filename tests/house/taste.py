@@ -74,6 +74,7 @@ ROOMS = {
     "runtime/record": (VALUES | {"runtime/base"}, EDGE),
     "runtime/rendezvous": (VALUES | {"runtime/base", "runtime/backend", "runtime/record", "runtime/store_server",
                                      "store/client", "store/protocol", "store/tls"}, EDGE),
+    "runtime/rpc_protocol": (BASE | {"runtime/base"}, PURE),
     "runtime/sockets": (BASE | {"runtime/base", "runtime/rendezvous"}, EDGE),
     "runtime/collectives": ({"runtime/base", "runtime/reduce"}, PURE),
     "runtime/shared_memory": (BASE | {"runtime/base"}, EDGE),

@@ -1,0 +1,52 @@
+// The bytes of a call, of a failure, and of a worker's first message.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dlaunch::internal {
+
+inline constexpr std::size_t longest_function_name = 256;
+inline constexpr std::size_t longest_failure_text = std::size_t{64} * 1024;
+
+// Of which function a call is. `signature`: of its arguments and result (codec.h).
+struct CallHead {
+  std::string_view function;
+  std::uint64_t signature = 0;
+};
+struct CallRequest {
+  CallHead head;
+  std::string_view arguments;
+};
+// The arguments are appended by the caller. REQUIRES: the name is no longer than longest_function_name.
+std::string to_bytes(const CallHead& head);
+// None: not a request. The result refers to the bytes.
+std::optional<CallRequest> parse_request(std::string_view bytes);
+
+struct CallFailure {
+  enum class Kind : std::uint8_t {
+    exception = 1,     // the function has thrown
+    unknown_function,  // the callee has none of that name
+    other_signature,   // it has one with other arguments, or another result
+    bad_arguments,     // the arguments do not decode
+    ending,            // the callee takes no more calls
+  };
+  Kind kind = Kind::exception;
+  std::string type;  // of the exception
+  std::string text;
+
+  bool operator==(const CallFailure&) const = default;
+};
+// Long texts are cut.
+std::string to_bytes(const CallFailure& failure);
+std::optional<CallFailure> parse_failure(std::string_view bytes);
+
+// The id of the worker that has made the connection.
+std::string hello_bytes(std::uint32_t worker);
+std::optional<std::uint32_t> parse_hello(std::string_view bytes);
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,67 @@
+#include "runtime/rpc_protocol/call_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "store/base/text.h"
+#include "store/base/time.h"
+
+namespace dlaunch::internal {
+
+bool CallTable::has_room(std::size_t bytes) const {
+  return calls_.empty() || (calls_.size() < most_calls && bytes <= most_bytes - std::min(bytes_, most_bytes));
+}
+
+std::uint64_t CallTable::begin(Call call) {
+  const std::uint64_t number = ++last_number_;
+  bytes_ += call.bytes;
+  const auto deadline = deadlines_.add(call.deadline, number);
+  calls_.emplace(number, Waiting{std::move(call), deadline});
+  return number;
+}
+
+CallTable::Waiting CallTable::take(std::unordered_map<std::uint64_t, Waiting>::iterator at) {
+  Waiting waiting = std::move(at->second);
+  calls_.erase(at);
+  deadlines_.remove(waiting.deadline);
+  bytes_ -= waiting.call.bytes;
+  return waiting;
+}
+
+void CallTable::answer(std::uint64_t number, CallOutcome outcome, std::vector<Ended>& ended) {
+  const auto at = calls_.find(number);
+  if (at != calls_.end()) ended.push_back({take(at).call.receiver, std::move(outcome)});
+}
+
+void CallTable::expire(Deadline now, const WasSent& was_sent, std::vector<Ended>& ended) {
+  while (const auto number = deadlines_.passed(now)) {
+    const Call call = take(calls_.find(*number)).call;
+    const std::string known = was_sent(*number) ? "it was sent, and may still run there" : "it was not sent";
+    ended.push_back(
+        {call.receiver,
+         NoAnswer{NoAnswer::Kind::timeout, callee_ + " did not answer " + quoted(call.function) + " within " +
+                                               to_words(std::chrono::duration_cast<Duration>(call.timeout)) +
+                                               "; " + known}});
+  }
+}
+
+void CallTable::lose(const std::string& why, const WasSent& was_sent, std::vector<Ended>& ended) {
+  while (!calls_.empty()) {
+    const auto first = calls_.begin();
+    const std::uint64_t number = first->first;
+    const Call call = take(first).call;
+    ended.push_back(
+        {call.receiver,
+         NoAnswer{NoAnswer::Kind::lost,
+                  quoted(call.function) + (was_sent(number) ? " was sent, no answer: " : " was not sent: ") +
+                      callee_ + " " + why}});
+  }
+}
+
+std::string CallTable::functions() const {
+  ShortList names;
+  for (const auto& [number, waiting] : calls_) names.add(quoted(waiting.call.function));
+  return names.text();
+}
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,92 @@
+// The calls to one worker that wait for an answer. Each ends exactly once: by its answer, its deadline, or
+// the loss of the connection. No call is ever sent again: the caller learns what is known, and decides.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "dlaunch/backend.h"
+#include "runtime/base/deadline_queue.h"
+#include "runtime/rpc_protocol/call_message.h"
+
+namespace dlaunch::internal {
+
+// Why there is no answer.
+struct NoAnswer {
+  enum class Kind : std::uint8_t { timeout, lost };
+  Kind kind;
+  std::string text;  // a sentence
+};
+// A result's bytes, the callee's failure, or none of both.
+using CallOutcome = std::variant<std::string, CallFailure, NoAnswer>;
+
+// Who waits for the outcome. finish() is called once.
+class CallReceiver {
+ public:
+  virtual ~CallReceiver() = default;
+  virtual void finish(CallOutcome outcome) = 0;
+};
+
+class CallTable {
+ public:
+  // What waits for an answer is limited, and with it what the callee must keep of calls that it cannot run
+  // yet. A longer call may be alone.
+  static constexpr std::size_t most_calls = 65536;
+  static constexpr std::size_t most_bytes = std::size_t{256} * 1024 * 1024;
+
+  // `callee`: for messages: "worker ps (rank 2) on host b".
+  explicit CallTable(std::string callee) : callee_(std::move(callee)) {}
+
+  struct Call {
+    std::string function;
+    std::size_t bytes;
+    Deadline deadline;                  // max(): none
+    std::chrono::milliseconds timeout;  // for messages
+    std::shared_ptr<CallReceiver> receiver;
+  };
+  // Whether there is room for a call of so many bytes.
+  [[nodiscard]] bool has_room(std::size_t bytes) const;
+  // Returns the call's number, which is higher than all earlier ones.
+  std::uint64_t begin(Call call);
+
+  // A call that has ended: receiver->finish(outcome) is to be called.
+  struct Ended {
+    std::shared_ptr<CallReceiver> receiver;
+    CallOutcome outcome;
+  };
+  // Appends to `ended`. An answer to a call that has ended already is ignored: it came late.
+  void answer(std::uint64_t number, CallOutcome outcome, std::vector<Ended>& ended);
+  // `was_sent`: whether a byte of the call may have left.
+  using WasSent = std::function<bool(std::uint64_t number)>;
+  void expire(Deadline now, const WasSent& was_sent, std::vector<Ended>& ended);
+  // All calls end. `why`: what happened to the callee, for example "it died".
+  void lose(const std::string& why, const WasSent& was_sent, std::vector<Ended>& ended);
+
+  [[nodiscard]] std::size_t size() const { return calls_.size(); }
+  [[nodiscard]] Deadline next_deadline() const { return deadlines_.next(); }
+  [[nodiscard]] const std::string& callee() const { return callee_; }
+  // The functions of the calls that wait, for messages: at most a few.
+  [[nodiscard]] std::string functions() const;
+
+ private:
+  struct Waiting {
+    Call call;
+    DeadlineQueue<std::uint64_t>::Entry deadline;
+  };
+  Waiting take(std::unordered_map<std::uint64_t, Waiting>::iterator at);
+
+  const std::string callee_;
+  std::unordered_map<std::uint64_t, Waiting> calls_;  // by number
+  DeadlineQueue<std::uint64_t> deadlines_;
+  std::size_t bytes_ = 0;
+  std::uint64_t last_number_ = 0;
+};
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,61 @@
+// Puts the messages of a connection together from the bytes that arrive.
+//
+// Bytes are read to space(), which is the message itself for long parts: they are copied once less. An
+// announced length alone takes address space only, and no more of it than a limit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/rpc_protocol/part_head.h"
+
+namespace dlaunch::internal {
+
+struct RpcMessage {
+  PartHead::Kind kind;
+  std::uint64_t number;
+  std::string body;
+};
+
+class MessageReader {
+ public:
+  // Messages that have begun and are not complete. A sender begins fewer.
+  static constexpr std::size_t most_open = 1024;
+
+  // Where the next bytes belong; at least one byte.
+  std::span<std::byte> space();
+  // So many bytes were stored there. Appends the messages that are complete now. Returns what is wrong with
+  // the bytes, after which the reader is not to be used; none: nothing.
+  std::optional<std::string> advance(std::size_t count, std::vector<RpcMessage>& complete);
+
+ private:
+  static constexpr std::size_t buffer_size = std::size_t{64} * 1024;
+
+  std::optional<std::string> parse(std::vector<RpcMessage>& complete);
+  std::optional<std::string> begin_part(const PartHead& head);
+  void end_part(std::vector<RpcMessage>& complete);
+
+  // The part that is being read. Its message is in open_.
+  struct Part {
+    PartHead head;
+    std::size_t missing = 0;  // bytes
+  };
+  struct OpenMessage {
+    PartHead::Kind kind;
+    std::uint64_t total;
+    std::string body;
+  };
+
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(buffer_size);
+  std::size_t parsed_ = 0;  // bytes of the buffer
+  std::size_t filled_ = 0;
+  std::optional<Part> part_;
+  std::unordered_map<std::uint64_t, OpenMessage> open_;  // by number
+};
+
+}  // namespace dlaunch::internal

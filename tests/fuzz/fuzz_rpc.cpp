@@ -1,0 +1,42 @@
+// libFuzzer: what another worker may send: parts of messages in pieces, and the bytes of calls and failures.
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/rpc_protocol/call_message.h"
+#include "runtime/rpc_protocol/message_reader.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace {
+
+using namespace dlaunch::internal;
+
+void parse(std::string_view body) {
+  if (const auto request = parse_request(body)) {
+    require(request->head.function.size() <= longest_function_name);
+    require(to_bytes(request->head) + std::string(request->arguments) == body);
+  }
+  if (const auto failure = parse_failure(body)) require(parse_failure(to_bytes(*failure)) == failure);
+  if (const auto worker = parse_hello(body)) require(hello_bytes(*worker) == body);
+}
+
+void fuzz(FuzzInput input) {
+  const std::size_t at_once = input.choice() + 1U;
+  std::span<const std::byte> bytes = input.bytes();
+  parse(input.text());
+  MessageReader reader;
+  std::vector<RpcMessage> messages;
+  while (!bytes.empty()) {
+    const std::span<std::byte> space = reader.space();
+    require(!space.empty());
+    const std::size_t count = std::min({space.size(), at_once, bytes.size()});
+    std::memcpy(space.data(), bytes.data(), count);
+    bytes = bytes.subspan(count);
+    if (reader.advance(count, messages)) break;
+  }
+  for (const RpcMessage& message : messages) parse(message.body);
+}
+
+}  // namespace

@@ -1,0 +1,53 @@
+// The bytes of calls and failures, as they come from outside.
+
+#include "runtime/rpc_protocol/call_message.h"
+
+#include <gtest/gtest.h>
+
+namespace dlaunch::internal {
+namespace {
+
+TEST(CallMessage, ARequestIsReadAsItWasWritten) {
+  const std::string bytes = to_bytes(CallHead{"add", 42}) + "arguments";
+  const auto request = parse_request(bytes);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->head.function, "add");
+  EXPECT_EQ(request->head.signature, 42U);
+  EXPECT_EQ(request->arguments, "arguments");
+}
+
+TEST(CallMessage, NoRequestIsRejected) {
+  const std::string bytes = to_bytes(CallHead{"add", 42});
+  EXPECT_FALSE(parse_request(bytes.substr(0, bytes.size() - 1)));
+  EXPECT_FALSE(parse_request(""));
+  EXPECT_FALSE(parse_request(to_bytes(CallHead{std::string(longest_function_name + 1, 'f'), 42})));
+}
+
+TEST(CallMessage, AFailureIsReadAsItWasWritten) {
+  const CallFailure failure{CallFailure::Kind::bad_arguments, "std::logic_error", "no"};
+  EXPECT_EQ(parse_failure(to_bytes(failure)), failure);
+}
+
+TEST(CallMessage, LongTextsAreCut) {
+  const auto failure =
+      parse_failure(to_bytes(CallFailure{.type = "E", .text = std::string(2 * longest_failure_text, 't')}));
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->text.size(), longest_failure_text);
+}
+
+TEST(CallMessage, NoFailureIsRejected) {
+  const std::string bytes = to_bytes(CallFailure{.type = "E", .text = "no"});
+  EXPECT_FALSE(parse_failure(bytes.substr(0, bytes.size() - 1)));
+  EXPECT_FALSE(parse_failure(bytes + "x"));
+  EXPECT_FALSE(parse_failure('\0' + bytes.substr(1)));
+  EXPECT_FALSE(parse_failure('\6' + bytes.substr(1)));
+}
+
+TEST(CallMessage, AHelloNamesTheWorker) {
+  EXPECT_EQ(parse_hello(hello_bytes(70000)), 70000U);
+  EXPECT_FALSE(parse_hello("abc"));
+  EXPECT_FALSE(parse_hello("abcde"));
+}
+
+}  // namespace
+}  // namespace dlaunch::internal
