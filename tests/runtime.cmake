@@ -131,6 +131,18 @@ dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
     runtime/rpc_protocol/part_head_test.cpp
     runtime/rpc_protocol/send_queue_test.cpp)
 
+dlaunch_test(NAME rpc_agent_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core
+  SOURCES
+    runtime/rpc/agent_test.cpp
+    runtime/rpc/function_table_test.cpp
+    runtime/rpc/future_test.cpp
+    runtime/rpc/link_test.cpp
+    runtime/rpc/polling_threads_test.cpp
+    runtime/rpc/worker_contact_test.cpp)
+if(NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
+  dlaunch_test(NAME rpc_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_store_host SOURCES runtime/rpc/rpc_test.cpp)
+endif()
+
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
   SOURCES

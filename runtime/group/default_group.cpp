@@ -13,12 +13,11 @@
 #include "runtime/base/log.h"
 #include "runtime/group/backend_world.h"
 #include "runtime/group/group_rendezvous.h"
+#include "runtime/rendezvous/job_store.h"
 #include "runtime/rendezvous/key_value_store.h"
 #include "runtime/rendezvous/loss_propagation.h"
 #include "runtime/rendezvous/rendezvous.h"
-#include "runtime/rendezvous/served_store.h"
 #include "store/base/random.h"
-#include "store/client/file_store.h"
 #include "store/client/prefix_store.h"
 
 namespace dlaunch::internal {
@@ -30,15 +29,6 @@ namespace {
 std::string meeting_point(const std::vector<std::string>& hosts, const std::string& master_host) {
   const bool one_host = std::ranges::adjacent_find(hosts, std::ranges::not_equal_to{}) == hosts.end();
   return master_host.empty() && one_host ? "localhost" : master_host;
-}
-
-std::shared_ptr<Store> connect(const Identity& self, Deadline deadline) {
-  try {
-    return connect_store(self.master, deadline);
-  } catch (const DistStoreError& e) {
-    if (self.rank == 0 || self.store_is_served) throw;
-    throw DistStoreError("rank 0, which serves the store, has not joined: " + e.reason());
-  }
 }
 
 // A rank that is a thread, or that spawn() has started, cannot choose another number.
@@ -136,15 +126,7 @@ Identity DefaultGroupInit::identify_self() const {
 std::shared_ptr<Store> DefaultGroupInit::open_store(Deadline deadline) const {
   if (options_.store) return inner_store(options_.store);
   if (preset_) return preset_->store;
-  if (method_.kind == InitMethod::Kind::file) {
-    FileStoreOptions file;
-    file.path = method_.path;
-    file.world_size = self_.world_size;
-    file.timeout = time_left(deadline);
-    return std::make_shared<FileStore>(file);
-  }
-  if (serves_store()) serve_store_of_rank_zero(self_.master);
-  return connect(self_, deadline);
+  return open_job_store(method_, self_, deadline);
 }
 
 // Before anything is waited for. If there is a store soon, the others are informed there: they would wait for

@@ -63,6 +63,7 @@ class World {
   void abort_all(const std::string& reason);  // all groups
   void leave();                               // all groups, when the process ends: see GroupImpl::leave
 
+  [[nodiscard]] const std::optional<Preset>& preset() const { return preset_; }
   [[nodiscard]] bool is_initialized() const;
   // Throw DistError without a default group.
   [[nodiscard]] std::shared_ptr<GroupImpl> default_group() const;

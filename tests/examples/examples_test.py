@@ -106,6 +106,12 @@ class Library(Example):
             self.assertEqual(self.outputs(workers, "pipeline"),
                              [f"8 batches went through {workers} stages: right"])
 
+    def test_parameter_server(self):
+        for workers in (2, 3):
+            self.assertEqual(sorted(self.outputs(workers, "parameter_server")), [
+                f"ps: {200 * (workers - 1)} gradients from {workers - 1} trainers",
+                *(f"trainer{rank}: after 200 steps y = 2.01 x + 0.96" for rank in range(1, workers))])
+
     def test_mesh_2x2(self):
         self.assertEqual(sorted(self.outputs(4, "mesh_2x2")), [
             "rank 0 at (0, 0): result 3 6 9 12, gradient 4.5 9",

@@ -85,7 +85,7 @@ def functions_in(text, owner="", public=True):
             public = label.group(1) == "public"
             head = head[label.end():].strip()
         if scope := re.match(r'(inline\s+)?namespace\s+(\w+)$|extern "C"$', head):
-            if scope.group(2) not in ("codec", "half_detail", "object_detail"):
+            if scope.group(2) not in ("codec", "future_detail", "half_detail", "object_detail", "rpc_detail"):
                 found.update(functions_in(body))
         elif (kind := re.match(r"(?:template\s*<[^>]*>\s*)?(class|struct)\s+(?:DLAUNCH_EXPORT\s+)?(\w+)", head)) and "(" not in head:
             if body is not None and public:

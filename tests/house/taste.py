@@ -93,6 +93,8 @@ ROOMS = {
     "runtime/group": (VALUES | {"runtime/backend", "runtime/backends/threads", "runtime/base", "runtime/record",
                                 "runtime/reduce", "runtime/rendezvous", "store/client"}, EDGE),
     "runtime/api": (VALUES | {"runtime/backend", "runtime/base", "runtime/group", "runtime/rendezvous", "store/client"}, EDGE),
+    "runtime/rpc": (BASE | {"runtime/base", "runtime/group", "runtime/rendezvous", "runtime/rpc_protocol", "runtime/sockets",
+                            "store/client"}, EDGE),
     "runtime/gradients": (set(), PURE),
     "runtime/data_parallel": ({"runtime/base", "runtime/gradients", "runtime/reduce"}, EDGE),
     "runtime/store_server": ({"store/server"}, EDGE),
@@ -217,7 +219,8 @@ def check_namespace(path, lines):
         if folder == "runtime/include":
             is_own = not name.startswith("dlaunch::")  # a part of dlaunch, inside it
         else:
-            is_own = name == own or name.startswith(own + "::") or (name == "dlaunch" and defines_api)
+            # The source of a part of dlaunch opens that part inside dlaunch.
+            is_own = name == own or name.startswith(own + "::") or (defines_api and not name.startswith("dlaunch::"))
         if not is_own:
             complain(path, number, f"the namespace of {folder}/ is {own}, not {name}")
         if folder == "runtime/include" and name == "internal":

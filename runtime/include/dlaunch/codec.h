@@ -93,6 +93,10 @@ class Reader {
     if (size > 0) std::memcpy(data, bytes_.data(), size);
     bytes_.remove_prefix(size);
   }
+  // Throws unless there are bytes for so many things of that size.
+  void require(std::size_t count, std::size_t size) const {
+    if (count > bytes_.size() / size) throw DistError("a serialised object ends too early");
+  }
   // A number of things each of which takes a byte at least.
   std::size_t length() { return number(bytes_.size() - std::min(bytes_.size(), sizeof(std::uint64_t))); }
   // Of things that take no bytes.
@@ -394,6 +398,12 @@ void Read::visit(T& value) {
   } else if constexpr (IsVector<T>::value) {
     const std::size_t count = read_count<typename T::value_type>(reader_);
     value.clear();
+    if constexpr (Plain<typename T::value_type> && !std::is_same_v<typename T::value_type, bool>) {
+      reader_.require(count, sizeof(typename T::value_type));
+      value.resize(count);
+      reader_.raw(value.data(), count * sizeof(typename T::value_type));
+      return;
+    }
     for (std::size_t i = 0; i < count; ++i) {
       typename T::value_type part{};
       visit(part);

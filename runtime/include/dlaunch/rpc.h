@@ -1,0 +1,335 @@
+// Calls of functions in other workers of the job: torch.distributed.rpc's with its names and meanings.
+//
+//   int add(int a, int b) { return a + b; }
+//   DLAUNCH_RPC(add);
+//
+//   int main() {
+//     dlaunch::rpc::init_rpc("worker" + std::string(std::getenv("RANK")));
+//     dlaunch::rpc::rpc_sync("worker1", add, 2, 3);               // 5
+//     dlaunch::Future<int> sum = dlaunch::rpc::rpc_async({"worker1", std::chrono::seconds(5)}, add, 2, 3);
+//     sum.wait();
+//     dlaunch::rpc::shutdown();
+//   }
+//
+// A function is called by the name with which both programs have registered it. The types of its arguments
+// and of its result must be the same on both sides, which is checked when a call arrives. They are those of
+// codec.h, and std::string_view and std::span<const T> as arguments. Large arguments and results are sent in
+// parts, and do not delay other calls.
+//
+// A call is sent at most once. If there is no answer, the error reports whether it was sent: then it may have
+// run. Each call ends by its timeout; if its worker dies, at once. If its worker is a process of the same
+// host, the connection is a Unix socket, else TCP. It is made by the first call. All calls here may be made
+// from several threads at once, and from functions that run for another worker.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/codec.h"
+#include "dlaunch/error.h"
+#include "dlaunch/export.h"
+#include "dlaunch/future.h"
+#include "dlaunch/store.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+// A function in another worker has thrown, or the worker has rejected the call: it does not know the
+// function, knows it with another signature, or the arguments do not decode.
+class DLAUNCH_EXPORT RemoteError : public DistError {
+ public:
+  RemoteError(const std::string& reason, std::string worker, std::string type, std::string text);
+  RemoteError(const RemoteError&) = default;
+  RemoteError& operator=(const RemoteError&) = default;
+  ~RemoteError() override;
+
+  [[nodiscard]] const std::string& worker() const noexcept { return worker_; }
+  // Of the exception, "std::out_of_range"; empty: the call was rejected, or what was thrown is no
+  // std::exception.
+  [[nodiscard]] const std::string& type() const noexcept { return type_; }
+  [[nodiscard]] const std::string& text() const noexcept { return text_; }  // its what()
+
+ private:
+  std::string worker_;
+  std::string type_;
+  std::string text_;
+};
+
+namespace rpc {
+
+struct RpcOptions {
+  // -1: from the environment (RANK, WORLD_SIZE), or of the program that has started this rank.
+  int rank = -1;
+  int world_size = -1;
+  // How the workers find each other: as for init_process_group.
+  std::string init_method = {};
+  std::shared_ptr<KeyValueStore> store = {};
+  // For the workers to come together.
+  std::chrono::milliseconds init_timeout = std::chrono::minutes(30);
+  // Of each call that has no timeout of its own. 0: none.
+  std::chrono::milliseconds rpc_timeout = std::chrono::seconds(60);
+  // At most so many functions run here for other workers at a time.
+  int num_worker_threads = 16;
+};
+
+// Joins the workers; returns when all have come. Independent of init_process_group. `name`: of letters,
+// digits,
+// "_", "-", ":" and "."; no other worker of the job has it. Throws DistError if remote calls have begun
+// already or an argument is wrong, and DistNetworkError that names the workers that have not come.
+DLAUNCH_EXPORT void init_rpc(const std::string& name, const RpcOptions& options = {});
+
+// Ends remote calls. Graceful: waits until all workers have called this and no call is under way; an error
+// names those that do not come, and those that are lost at once. Otherwise: now, and calls under way fail.
+// `timeout` 0: none. Remote calls have ended in any case when it returns or throws.
+DLAUNCH_EXPORT void shutdown(bool graceful = true, std::chrono::milliseconds timeout = {});
+
+struct WorkerInfo {
+  std::string name;
+  int id = -1;  // its rank
+
+  bool operator==(const WorkerInfo&) const = default;
+};
+DLAUNCH_EXPORT WorkerInfo get_worker_info();  // this worker
+DLAUNCH_EXPORT WorkerInfo get_worker_info(std::string_view name);
+// All workers, by id.
+DLAUNCH_EXPORT std::vector<WorkerInfo> get_worker_infos();
+
+// Which worker is called, by its name or its id, and for how long the caller waits. {"ps",
+// std::chrono::seconds(5)}
+class Destination {
+ public:
+  using Timeout = std::optional<std::chrono::milliseconds>;
+
+  Destination(std::string_view name, Timeout timeout = {}) : name_(name), timeout_(timeout) {}    // NOLINT
+  Destination(const char* name, Timeout timeout = {}) : name_(name), timeout_(timeout) {}         // NOLINT
+  Destination(const std::string& name, Timeout timeout = {}) : name_(name), timeout_(timeout) {}  // NOLINT
+  Destination(int id, Timeout timeout = {}) : id_(id), timeout_(timeout) {}                       // NOLINT
+  Destination(const WorkerInfo& worker, Timeout timeout = {})                                     // NOLINT
+      : id_(worker.id), timeout_(timeout) {}
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] int id() const { return id_; }  // -1: by name
+  [[nodiscard]] Timeout timeout() const { return timeout_; }
+
+ private:
+  std::string name_;
+  int id_ = -1;
+  Timeout timeout_;
+};
+
+namespace rpc_detail {
+
+// As what an argument is sent, and kept at its receiver while the function runs.
+template <class T>
+struct Sent {
+  using type = std::remove_cvref_t<T>;
+};
+template <>
+struct Sent<std::string_view> {
+  using type = std::string;
+};
+template <class T>
+struct Sent<std::span<const T>> {
+  using type = std::vector<T>;
+};
+template <class T>
+using SentAs = typename Sent<std::remove_cvref_t<T>>::type;
+
+// The caller's side of the answer. One of these is called, once.
+class DLAUNCH_EXPORT Receiver {
+ public:
+  Receiver() = default;
+  virtual ~Receiver();
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+  virtual void on_result(std::string_view bytes) = 0;
+  virtual void on_error(std::exception_ptr error) = 0;
+};
+
+// The callee's side: the way back. Copies refer to the same call. Any thread.
+class DLAUNCH_EXPORT Reply {
+ public:
+  struct State;
+  explicit Reply(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  void result(std::string bytes) const;
+  void error(std::exception_ptr error) const;
+  void bad_arguments(const std::string& why) const;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// Decodes the arguments, calls the function, and replies.
+using Handler = std::function<void(std::string_view arguments, const Reply& reply)>;
+// `pointer`: to the function; its bytes.
+DLAUNCH_EXPORT void add_function(std::string_view name, std::uint64_t signature, std::string_view pointer,
+                                 Handler handler);
+// Throws DistError if the function is not registered.
+DLAUNCH_EXPORT std::string name_of_function(std::string_view pointer);
+// What a request begins with.
+DLAUNCH_EXPORT std::string begin_request(std::string_view name, std::uint64_t signature);
+DLAUNCH_EXPORT void call(const Destination& to, std::string_view name, std::string request,
+                         std::shared_ptr<Receiver> receiver);
+// Runs it on a worker thread.
+DLAUNCH_EXPORT void run_callback(std::function<void()> callback);
+
+template <class R>
+using ResultOf = typename future_detail::Unwrap<std::remove_cvref_t<R>>::type;
+
+template <class R, class... A>
+std::uint64_t signature_of_function() {
+  static const std::uint64_t signature = [] {
+    codec::Signature all;
+    codec::Sign sign(all);
+    std::tuple<future_detail::Stored<ResultOf<R>>, SentAs<A>...> values{};
+    sign(values);
+    return all.hash();
+  }();
+  return signature;
+}
+
+template <class F>
+std::string_view bytes_of(const F& function) {
+  return {reinterpret_cast<const char*>(&function), sizeof function};
+}
+
+// An argument as SentAs<A>: itself, or converted.
+template <class A, class U>
+decltype(auto) as_sent(const U& argument) {
+  if constexpr (std::is_same_v<U, SentAs<A>>) {
+    return static_cast<const U&>(argument);
+  } else if constexpr (std::is_convertible_v<const U&, std::remove_cvref_t<A>> &&
+                       !std::is_same_v<std::remove_cvref_t<A>, SentAs<A>>) {
+    const std::remove_cvref_t<A> view(argument);
+    return SentAs<A>(view.begin(), view.end());
+  } else {
+    static_assert(std::is_convertible_v<const U&, SentAs<A>>, "the function takes another argument");
+    return static_cast<SentAs<A>>(argument);
+  }
+}
+
+template <class R>
+std::string result_bytes(const R& value) {
+  codec::Writer writer;
+  codec::Write write(writer);
+  write(value);
+  return writer.take();
+}
+
+template <class R>
+class PromiseReceiver final : public Receiver {
+ public:
+  explicit PromiseReceiver(Promise<R> promise) : promise_(std::move(promise)) {}
+  void on_result(std::string_view bytes) override {
+    promise_.set_result_of([&]() -> R {
+      codec::Reader reader(bytes);
+      codec::Read read(reader);
+      future_detail::Stored<R> value{};
+      read(value);
+      if (!reader.at_end())
+        throw DistError("the result of a remote call is followed by bytes that belong to nothing");
+      if constexpr (!std::is_void_v<R>) return value;
+    });
+  }
+  void on_error(std::exception_ptr error) override { promise_.set_exception(std::move(error)); }
+
+ private:
+  const Promise<R> promise_;
+};
+
+// Replies with what the function returns, now or later.
+template <class R, class Call>
+void reply_with(const Reply& reply, const Call& call) {
+  try {
+    if constexpr (future_detail::IsFuture<R>::value) {
+      const R later = call();
+      later.then([reply](const R& done) {
+        reply_with<typename R::Value>(reply, [&]() -> decltype(auto) { return done.wait(); });
+      });
+    } else if constexpr (std::is_void_v<R>) {
+      call();
+      reply.result("");
+    } else {
+      reply.result(result_bytes<R>(call()));
+    }
+  } catch (...) {
+    reply.error(std::current_exception());
+  }
+}
+
+template <class R, class... A>
+Handler handler_of(R (*function)(A...)) {
+  return [function](std::string_view bytes, const Reply& reply) {
+    std::tuple<SentAs<A>...> arguments;
+    try {
+      codec::Reader reader(bytes);
+      codec::Read read(reader);
+      read(arguments);
+      if (!reader.at_end()) throw DistError("they are followed by bytes that belong to nothing");
+    } catch (const DistError& e) {
+      return reply.bad_arguments(e.reason());
+    }
+    reply_with<std::remove_cvref_t<R>>(reply, [&]() -> R {
+      return std::apply([&](auto&... each) -> R { return function(static_cast<A>(each)...); }, arguments);
+    });
+  };
+}
+
+}  // namespace rpc_detail
+
+// What DLAUNCH_RPC makes. A name that is registered for two functions is an error of init_rpc.
+class Registration {
+ public:
+  template <class R, class... A>
+  Registration(std::string_view name, R (*function)(A...)) {
+    rpc_detail::add_function(name, rpc_detail::signature_of_function<R, A...>(),
+                             rpc_detail::bytes_of(function), rpc_detail::handler_of(function));
+  }
+};
+
+// Calls the function in another worker. Returns its result; throws RemoteError if it throws, DistNetworkError
+// if there is no answer, and DistError if the function is not registered here or there is no such worker.
+//
+// If the function returns a Future, the answer is sent when that is done, and no thread waits for it; the
+// caller gets the value.
+template <class R, class... A, class... U>
+Future<rpc_detail::ResultOf<R>> rpc_async(const Destination& to, R (*function)(A...), const U&... arguments) {
+  static_assert(sizeof...(A) == sizeof...(U), "the function takes another number of arguments");
+  const std::string name = rpc_detail::name_of_function(rpc_detail::bytes_of(function));
+  const std::string head = rpc_detail::begin_request(name, rpc_detail::signature_of_function<R, A...>());
+  codec::Writer writer;
+  writer.raw(head.data(), head.size());
+  codec::Write write(writer);
+  write(static_cast<const rpc_detail::SentAs<A>&>(rpc_detail::as_sent<A>(arguments))...);
+  const Promise<rpc_detail::ResultOf<R>> promise(rpc_detail::run_callback);
+  rpc_detail::call(to, name, writer.take(),
+                   std::make_shared<rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>>(promise));
+  return promise.future();
+}
+template <class R, class... A, class... U>
+rpc_detail::ResultOf<R> rpc_sync(const Destination& to, R (*function)(A...), const U&... arguments) {
+  return rpc_async(to, function, arguments...).wait();
+}
+
+}  // namespace rpc
+}  // namespace v1
+}  // namespace dlaunch
+
+#define DLAUNCH_RPC_JOINED_(a, b) a##b
+#define DLAUNCH_RPC_NAMED_(a, b) DLAUNCH_RPC_JOINED_(a, b)
+// Registers a function by its name in the source, before main() or when its library is loaded. At namespace
+// scope.
+#define DLAUNCH_RPC(function)                                                    \
+  [[maybe_unused]] static const ::dlaunch::rpc::Registration DLAUNCH_RPC_NAMED_( \
+      dlaunch_rpc_registration_, __COUNTER__)(#function, function)

@@ -1,0 +1,420 @@
+#include "runtime/rpc/agent.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/log.h"
+#include "runtime/base/start_thread.h"
+#include "runtime/rendezvous/liveness_socket.h"
+#include "runtime/sockets/dial.h"
+#include "runtime/sockets/host_socket.h"
+#include "store/base/random.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+constexpr std::uint64_t timer_token = PollingThreads::own_token + 1;
+constexpr std::uint64_t listener_token = timer_token + 1;
+constexpr std::uint64_t host_listener_token = listener_token + 1;
+
+constexpr auto connect_limit = std::chrono::seconds(30);
+constexpr auto without_descriptors = std::chrono::milliseconds(50);
+constexpr auto between_checks = std::chrono::milliseconds(200);
+// At the end, queued messages are written within this time.
+constexpr auto flush_limit = std::chrono::milliseconds(200);
+
+void watch(int poll, int fd, std::uint64_t token) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = token;
+  epoll_ctl(poll, EPOLL_CTL_ADD, fd, &event);
+}
+
+const CallFailure abandoned{CallFailure::Kind::exception, "",
+                            "the function's future was dropped before it was completed"};
+
+}  // namespace
+
+// --- Answers
+// --------------------------------------------------------------------------------------------------
+
+class Agent::RemoteResponder final : public Responder {
+ public:
+  RemoteResponder(std::shared_ptr<Agent> agent, std::shared_ptr<Link> link, std::uint64_t number)
+      : agent_(std::move(agent)), link_(std::move(link)), number_(number) {}
+  ~RemoteResponder() override { RemoteResponder::fail(abandoned); }
+  void answer(std::string result) override { send(PartHead::result, std::move(result)); }
+  void fail(const CallFailure& failure) override {
+    if (!answered_) send(PartHead::failure, to_bytes(failure));
+  }
+
+ private:
+  void send(PartHead::Kind kind, std::string body) {
+    if (answered_.exchange(true)) return;
+    link_->send({kind, number_, std::move(body)});
+    agent_->done(1);
+  }
+
+  const std::shared_ptr<Agent> agent_;
+  const std::shared_ptr<Link> link_;
+  const std::uint64_t number_;
+  std::atomic<bool> answered_ = false;
+};
+
+class Agent::LocalResponder final : public Responder {
+ public:
+  LocalResponder(std::shared_ptr<Agent> agent, std::uint64_t number)
+      : agent_(std::move(agent)), number_(number) {}
+  ~LocalResponder() override { LocalResponder::fail(abandoned); }
+  void answer(std::string result) override { end(std::move(result)); }
+  void fail(const CallFailure& failure) override { end(failure); }
+
+ private:
+  void end(CallOutcome outcome) {
+    if (answered_.exchange(true)) return;
+    std::vector<CallTable::Ended> ended;
+    {
+      const std::lock_guard lock(agent_->mutex_);
+      agent_->calls_to_self_.answer(number_, std::move(outcome), ended);
+    }
+    for (CallTable::Ended& one : ended) one.receiver->finish(std::move(one.outcome));
+    agent_->done(1 + ended.size());
+  }
+
+  const std::shared_ptr<Agent> agent_;
+  const std::uint64_t number_;
+  std::atomic<bool> answered_ = false;
+};
+
+// --- Beginning
+// ------------------------------------------------------------------------------------------------
+
+std::shared_ptr<Agent> Agent::make(const Options& options) {
+  return std::shared_ptr<Agent>(new Agent(options));
+}
+
+Agent::Agent(const Options& options)
+    : on_host_(options.on_host),
+      threads_(std::make_shared<PollingThreads>(options.threads)),
+      timer_([] { return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); }),
+      self_{options.name, options.id, options.host, {}},
+      hooks_{[this](Peer& peer) { connect(peer); }, [this](Deadline deadline) { wake_at(deadline); },
+             [this](std::size_t calls) { done(calls); }},
+      last_token_(host_listener_token),
+      calls_to_self_("this worker"),
+      timer_at_(Deadline::max().time_since_epoch().count()) {
+  if (!timer_.is_open()) throw DistBackendError("cannot make a timer for remote calls");
+  Listener listener = listen_at(options.address);
+  self_.contact = {random_bytes(process_id_size), options.address, listener.port, random_bytes(key_size)};
+  listener_.emplace(std::move(listener.socket));
+  if (on_host_) host_listener_.emplace(listen_on_host(self_.contact.id));
+}
+
+void Agent::start(const std::vector<WorkerContact>& workers, Serve serve) {
+  serve_ = std::move(serve);
+  for (const WorkerContact& worker : workers) peers_.push_back(std::make_unique<Peer>(worker, hooks_));
+  watch(threads_->poll(), timer_.get(), timer_token);
+  watch(threads_->poll(), listener_->get(), listener_token);
+  if (host_listener_ && host_listener_->is_open())
+    watch(threads_->poll(), host_listener_->get(), host_listener_token);
+  threads_->start([self = shared_from_this()](std::uint64_t token, std::uint32_t events) {
+    self->on_event(token, events);
+  });
+}
+
+// --- Calls of this worker
+// -------------------------------------------------------------------------------------
+
+void Agent::call(std::uint32_t worker, std::string function, std::string body,
+                 std::chrono::milliseconds timeout, std::shared_ptr<CallReceiver> receiver) {
+  ++busy_;
+  ++calls_so_far_;
+  const Deadline deadline = timeout.count() == 0 ? Deadline::max() : deadline_after(timeout);
+  CallTable::Call call{std::move(function), body.size(), deadline, timeout, std::move(receiver)};
+  if (worker == self_.id) return call_self(std::move(call), std::move(body));
+  peers_[worker]->begin(std::move(call), std::move(body));
+}
+
+void Agent::call_self(CallTable::Call call, std::string body) {
+  const Deadline deadline = call.deadline;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = calls_to_self_.begin(std::move(call));
+  }
+  if (deadline != Deadline::max()) wake_at(deadline);
+  std::vector<PollingThreads::Task> tasks;
+  take_call(self_.id, std::move(body), std::make_shared<LocalResponder>(shared_from_this(), number), tasks);
+  threads_->post(std::move(tasks));
+}
+
+// Also if no thread is left to run it: then the thread does that drops it.
+void Agent::post(PollingThreads::Task task) {
+  class Callback {
+   public:
+    Callback(std::shared_ptr<Agent> agent, PollingThreads::Task run)
+        : agent_(std::move(agent)), run_(std::move(run)) {
+      ++agent_->busy_;
+    }
+    ~Callback() {
+      run_();
+      agent_->done(1);
+    }
+    Callback(const Callback&) = delete;
+    Callback& operator=(const Callback&) = delete;
+
+   private:
+    const std::shared_ptr<Agent> agent_;
+    const PollingThreads::Task run_;
+  };
+  threads_->post([callback = std::make_shared<Callback>(shared_from_this(), std::move(task))]() mutable {
+    callback.reset();
+  });
+}
+
+// On a thread of its own: connecting may take long, and every other thread may wait for calls.
+void Agent::connect(Peer& peer) {
+  try {
+    start_thread([self = shared_from_this(), &peer] { self->connect_now(peer); }).detach();
+  } catch (const DistBackendError& e) {
+    threads_->post([self = shared_from_this(), &peer, why = e.reason()] { peer.fail_all(nullptr, why); });
+  }
+}
+
+void Agent::connect_now(Peer& peer) {
+  const Contact& there = peer.worker().contact;
+  const Deadline deadline = deadline_after(connect_limit);
+  const LossCheck check = [this] {
+    if (ending_) throw DistNetworkError("this worker ends its remote calls");
+  };
+  try {
+    std::optional<Descriptor> socket;
+    if (on_host_) socket.emplace(dial_on_host(there, self_.contact.id, deadline, check));
+    const bool within_host = socket && socket->is_open();
+    if (!within_host) {
+      socket.reset();
+      socket.emplace(dial(there, self_.contact.id, deadline, check, std::chrono::milliseconds(0)));
+      prepare(socket->get());
+    }
+    const std::shared_ptr<Link> link = add_link(std::move(*socket), peer.worker().id);
+    link->within_host = within_host;
+    link->send({PartHead::hello, 0, hello_bytes(self_.id)});
+    peer.on_connected(link);
+    link->watch();
+  } catch (const DistNetworkError& e) {
+    peer.fail_all(nullptr, "cannot be reached: it died, or the network is broken (" + e.reason() + ")");
+  }
+}
+
+// --- Connections
+// ----------------------------------------------------------------------------------------------
+
+std::shared_ptr<Link> Agent::add_link(Descriptor socket, std::optional<std::uint32_t> worker) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t token = ++last_token_;
+  auto link = std::make_shared<Link>(std::move(socket), threads_->poll(), token);
+  link->callee = worker;
+  links_.emplace(token, link);
+  return link;
+}
+
+std::shared_ptr<Link> Agent::find_link(std::uint64_t token) {
+  const std::lock_guard lock(mutex_);
+  const auto at = links_.find(token);
+  return at == links_.end() ? nullptr : at->second;
+}
+
+void Agent::on_event(std::uint64_t token, std::uint32_t events) {
+  if (token == timer_token) return on_timer();
+  if (token == listener_token) return accept_connections(*listener_);
+  if (token == host_listener_token) return accept_connections(*host_listener_);
+  const std::shared_ptr<Link> link = find_link(token);
+  if (!link) return authenticate(token);
+  if ((events & EPOLLOUT) != 0) link->on_writable();
+  constexpr std::uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+  if ((events & (EPOLLIN | end)) != 0) read(link, (events & end) != 0);
+}
+
+void Agent::accept_connections(const Descriptor& listener) {
+  for (;;) {
+    Descriptor socket = accept_from(listener.get());
+    if (!socket.is_open()) {
+      if (errno != EMFILE && errno != ENFILE) return;
+      {
+        const std::lock_guard lock(mutex_);
+        pending_.drop_all();
+      }
+      return wake_at(deadline_after(without_descriptors));
+    }
+    std::uint64_t token = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      token = ++last_token_;
+      watch(threads_->poll(), socket.get(), token);
+      pending_.add(token, std::move(socket));
+    }
+    wake_at(deadline_after(PendingConnections::handshake_timeout));
+    authenticate(token);
+  }
+}
+
+void Agent::authenticate(std::uint64_t token) {
+  std::unique_lock lock(mutex_);
+  std::optional<PendingConnections::Member> member = pending_.authenticate(token, self_.contact);
+  lock.unlock();
+  if (!member) return;
+  epoll_ctl(threads_->poll(), EPOLL_CTL_DEL, member->socket.get(), nullptr);
+  prepare(member->socket.get());
+  add_link(std::move(member->socket), std::nullopt)->watch();
+}
+
+void Agent::read(const std::shared_ptr<Link>& link, bool hung_up) {
+  const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
+  const auto on_end = [&](const std::string& why) { lose(link, why); };
+  link->read(hung_up, {on_some, on_end});
+}
+
+void Agent::on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessage>& messages) {
+  std::vector<PollingThreads::Task> tasks;
+  for (RpcMessage& message : messages) {
+    if (link->callee) {
+      peers_[*link->callee]->on_message(*link, message);
+      continue;
+    }
+    if (message.kind == PartHead::hello) {
+      link->caller = parse_hello(message.body);
+      if (!link->caller || *link->caller >= peers_.size()) return link->end();
+      continue;
+    }
+    if (message.kind == PartHead::goodbye) continue;
+    if (message.kind != PartHead::request || !link->caller) return link->end();
+    take_call(*link->caller, std::move(message.body),
+              std::make_shared<RemoteResponder>(shared_from_this(), link, message.number), tasks);
+  }
+  if (!tasks.empty()) threads_->post(std::move(tasks));
+}
+
+void Agent::take_call(std::uint32_t caller, std::string body, std::shared_ptr<Responder> responder,
+                      std::vector<PollingThreads::Task>& tasks) {
+  ++busy_;
+  ++calls_so_far_;
+  if (ending_) return responder->fail({CallFailure::Kind::ending, "", ""});
+  tasks.emplace_back([this, call = IncomingCall{caller, std::move(body), std::move(responder)}]() mutable {
+    serve_(std::move(call));
+  });
+}
+
+void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    links_.erase(link->token());
+  }
+  link->end();
+  if (!link->callee) return;
+  peers_[*link->callee]->fail_all(
+      link.get(), link->within_host ? "died" : "died, or the connection to it was lost (" + why + ")");
+}
+
+// --- Time
+// -----------------------------------------------------------------------------------------------------
+
+void Agent::wake_at(Deadline deadline) {
+  if (deadline.time_since_epoch().count() >= timer_at_.load()) return;
+  const std::lock_guard lock(timer_mutex_);
+  if (deadline.time_since_epoch().count() >= timer_at_.load()) return;
+  timer_at_ = deadline.time_since_epoch().count();
+  const auto ns = std::max<std::int64_t>(ns_of(deadline), 1);  // 0 would turn the timer off
+  itimerspec when{};
+  when.it_value.tv_sec = ns / 1'000'000'000;
+  when.it_value.tv_nsec = ns % 1'000'000'000;
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void Agent::on_timer() {
+  timer_at_ = Deadline::max().time_since_epoch().count();
+  const Deadline now = std::chrono::steady_clock::now();
+  for (const auto& peer : peers_) peer->expire(now);
+  std::vector<CallTable::Ended> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    calls_to_self_.expire(
+        now, [](std::uint64_t) { return true; }, ended);
+    if (calls_to_self_.next_deadline() != Deadline::max()) wake_at(calls_to_self_.next_deadline());
+    pending_.drop_expired();
+    if (!pending_.empty()) wake_at(deadline_after(PendingConnections::handshake_timeout));
+  }
+  for (CallTable::Ended& one : ended) one.receiver->finish(std::move(one.outcome));
+  if (!ended.empty()) done(ended.size());
+  accept_connections(*listener_);  // if there were no descriptors before
+  if (host_listener_ && host_listener_->is_open()) accept_connections(*host_listener_);
+}
+
+// --- Ending
+// ---------------------------------------------------------------------------------------------------
+
+void Agent::done(std::size_t calls) {
+  if (busy_.fetch_sub(calls) != calls) return;
+  const std::lock_guard lock(idle_mutex_);
+  idle_.notify_all();
+}
+
+bool Agent::wait_until_idle(Deadline deadline, const LossCheck& check) {
+  std::unique_lock lock(idle_mutex_);
+  while (busy_ > 0) {
+    if (has_passed(deadline)) return false;
+    idle_.wait_until(lock, std::min(deadline, deadline_after(between_checks)));
+    lock.unlock();
+    check();
+    lock.lock();
+  }
+  return true;
+}
+
+std::string Agent::waiting_calls() const {
+  std::string all;
+  for (const auto& peer : peers_) {
+    const std::string calls = peer->waiting_calls();
+    if (!calls.empty()) all += (all.empty() ? "" : "; ") + calls;
+  }
+  return all;
+}
+
+bool Agent::is_gone(const WorkerContact& worker) {
+  return LivenessSocket::is_closed(worker.contact.address + " " + std::to_string(worker.contact.port));
+}
+
+bool Agent::end(const std::string& why, Deadline deadline) {
+  ending_ = true;
+  std::map<std::uint64_t, std::shared_ptr<Link>> links;
+  {
+    const std::lock_guard lock(mutex_);
+    links = links_;
+    pending_.drop_all();
+  }
+  // Those that connect are refused now. The descriptors are closed later: a thread may use them.
+  if (listener_) shutdown(listener_->get(), SHUT_RDWR);
+  if (host_listener_) shutdown(host_listener_->get(), SHUT_RDWR);
+  for (const auto& peer : peers_) peer->close(why);
+  for (const auto& [token, link] : links) link->send({PartHead::goodbye, 0, ""});
+  const Deadline flushed = deadline_after(flush_limit);
+  for (const auto& [token, link] : links) link->flush(flushed);
+  for (const auto& peer : peers_) peer->fail_all(nullptr, why);
+  const bool all_ended = threads_->stop(deadline);
+  for (const auto& [token, link] : links) link->end();
+  if (all_ended) {
+    listener_.reset();
+    host_listener_.reset();
+  }
+  return all_ended;
+}
+
+}  // namespace dlaunch::internal

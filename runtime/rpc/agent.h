@@ -1,0 +1,121 @@
+// One worker's end of remote calls: it listens, connects with others when they are first called, sends the
+// calls of this worker, and hands over those that arrive.
+//
+// Only processes of the job can connect (sockets/handshake.h). A process without proof costs a descriptor for
+// a few seconds, and the number of such connections is bounded.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/rpc/link.h"
+#include "runtime/rpc/peer.h"
+#include "runtime/rpc/polling_threads.h"
+#include "runtime/rpc/request.h"
+#include "runtime/rpc/worker_contact.h"
+#include "runtime/sockets/pending_connections.h"
+
+namespace dlaunch::internal {
+
+// Any thread. Owned by shared pointers: threads that still run a function of the program when it ends have
+// one.
+class Agent : public std::enable_shared_from_this<Agent> {
+ public:
+  // Runs a call on a worker thread, and sees to its answer.
+  using Serve = std::function<void(IncomingCall call)>;
+  struct Options {
+    std::string name;
+    std::uint32_t id;
+    std::string host;
+    std::string address;  // to listen at; numeric
+    int threads;          // that run functions
+    bool on_host = true;  // workers of this host use Unix sockets
+  };
+  // Listens. Throws DistNetworkError or DistBackendError.
+  static std::shared_ptr<Agent> make(const Options& options);
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  [[nodiscard]] const WorkerContact& self() const { return self_; }
+  // Calls can arrive from now on. `workers`: all, by id. Throws DistBackendError.
+  void start(const std::vector<WorkerContact>& workers, Serve serve);
+
+  // REQUIRES: start() was called; the worker exists. `timeout` 0: none.
+  void call(std::uint32_t worker, std::string function, std::string body, std::chrono::milliseconds timeout,
+            std::shared_ptr<CallReceiver> receiver);
+  // Runs it on a worker thread; after end(), on this one.
+  void post(PollingThreads::Task task);
+
+  // Returns when no call of this worker waits for an answer, and none of other workers runs here; false: at
+  // the deadline. Calls `check` now and then.
+  bool wait_until_idle(Deadline deadline, const LossCheck& check);
+  // The calls that this worker has made or taken so far.
+  [[nodiscard]] std::uint64_t calls_so_far() const { return calls_so_far_; }
+  // The calls that wait for answers, for messages; empty: none.
+  [[nodiscard]] std::string waiting_calls() const;
+  // Whether the worker's process is known to have ended.
+  [[nodiscard]] static bool is_gone(const WorkerContact& worker);
+
+  // Takes no calls any more, reports that to the others, and ends all threads; those that run a function at
+  // the deadline end after it, and it returns false. Calls that still wait end with `why`, which continues
+  // "the worker".
+  bool end(const std::string& why, Deadline deadline);
+
+ private:
+  class RemoteResponder;
+  class LocalResponder;
+
+  explicit Agent(const Options& options);
+  void on_event(std::uint64_t token, std::uint32_t events);
+  void accept_connections(const Descriptor& listener);
+  void authenticate(std::uint64_t token);
+  void on_timer();
+  void wake_at(Deadline deadline);
+  std::shared_ptr<Link> add_link(Descriptor socket, std::optional<std::uint32_t> worker);
+  std::shared_ptr<Link> find_link(std::uint64_t token);
+  void read(const std::shared_ptr<Link>& link, bool hung_up);
+  void on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessage>& messages);
+  void lose(const std::shared_ptr<Link>& link, const std::string& why);
+  void take_call(std::uint32_t caller, std::string body, std::shared_ptr<Responder> responder,
+                 std::vector<PollingThreads::Task>& tasks);
+  void call_self(CallTable::Call call, std::string body);
+  void connect(Peer& peer);
+  void connect_now(Peer& peer);
+  void done(std::size_t calls);
+
+  const bool on_host_;
+  const std::shared_ptr<PollingThreads> threads_;
+  const Descriptor timer_;
+  std::optional<Descriptor> listener_;
+  std::optional<Descriptor> host_listener_;
+  WorkerContact self_;
+  Serve serve_;
+  const Peer::Hooks hooks_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by id
+
+  std::mutex mutex_;
+  // protected by mutex_
+  std::uint64_t last_token_;
+  std::map<std::uint64_t, std::shared_ptr<Link>> links_;  // by token
+  PendingConnections pending_;
+  CallTable calls_to_self_;
+
+  std::mutex timer_mutex_;
+  std::atomic<Deadline::rep> timer_at_;
+
+  std::atomic<std::uint64_t> calls_so_far_ = 0;
+  std::atomic<std::size_t> busy_ = 0;  // calls that wait or run
+  std::atomic<bool> ending_ = false;
+  std::mutex idle_mutex_;
+  std::condition_variable idle_;
+};
+
+}  // namespace dlaunch::internal

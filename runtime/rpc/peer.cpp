@@ -1,0 +1,118 @@
+#include "runtime/rpc/peer.h"
+
+#include <unordered_set>
+#include <utility>
+
+#include "runtime/base/deadline.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+constexpr const char* has_ended = "has ended its remote calls";
+
+}  // namespace
+
+void Peer::begin(CallTable::Call call, std::string body) {
+  Lock lock(mutex_);
+  const auto may_begin = [&] { return !closed_.empty() || calls_.has_room(call.bytes); };
+  const Deadline deadline = call.deadline;
+  bool in_time = true;
+  if (deadline == Deadline::max()) {
+    room_.wait(lock, may_begin);
+  } else {
+    in_time = room_.wait_until(lock, deadline, may_begin);
+  }
+  const std::uint64_t number = calls_.begin(std::move(call));
+  RpcMessage message{PartHead::request, number, std::move(body)};
+  if (!closed_.empty() || !in_time) {
+    unsent_.push_back(std::move(message));
+    std::vector<CallTable::Ended> ended;
+    if (in_time) {
+      calls_.lose(closed_, was_sent(), ended);
+    } else {
+      calls_.expire(deadline, was_sent(), ended);
+    }
+    unsent_.pop_back();
+    return deliver(lock, std::move(ended));
+  }
+  if (link_) {
+    link_->send(std::move(message));
+  } else {
+    unsent_.push_back(std::move(message));
+    if (!std::exchange(is_connecting_, true)) hooks_.connect(*this);
+  }
+  if (deadline != Deadline::max()) hooks_.wake_at(deadline);
+}
+
+void Peer::on_connected(std::shared_ptr<Link> link) {
+  const Lock lock(mutex_);
+  is_connecting_ = false;
+  link_ = std::move(link);
+  for (RpcMessage& message : unsent_) link_->send(std::move(message));
+  unsent_.clear();
+}
+
+void Peer::on_message(const Link& link, RpcMessage& message) {
+  std::vector<CallTable::Ended> ended;
+  Lock lock(mutex_);
+  if (message.kind == PartHead::result) {
+    calls_.answer(message.number, std::move(message.body), ended);
+  } else if (message.kind == PartHead::failure) {
+    const std::optional<CallFailure> failure = parse_failure(message.body);
+    calls_.answer(message.number,
+                  failure.value_or(CallFailure{.type = "", .text = "its failure does not decode"}), ended);
+  } else if (message.kind == PartHead::goodbye) {
+    lock.unlock();
+    close(has_ended);
+    return fail_all(&link, has_ended);
+  }
+  deliver(lock, std::move(ended));
+}
+
+CallTable::WasSent Peer::was_sent() const {
+  std::unordered_set<std::uint64_t> untouched =
+      link_ ? link_->untouched() : std::unordered_set<std::uint64_t>();
+  for (const RpcMessage& message : unsent_) untouched.insert(message.number);
+  return [untouched = std::move(untouched)](std::uint64_t number) { return !untouched.contains(number); };
+}
+
+void Peer::fail_all(const Link* link, const std::string& why) {
+  Lock lock(mutex_);
+  if (link && link != link_.get()) return;
+  std::vector<CallTable::Ended> ended;
+  calls_.lose(why, was_sent(), ended);
+  link_ = nullptr;
+  is_connecting_ = false;
+  unsent_.clear();
+  deliver(lock, std::move(ended));
+}
+
+void Peer::close(const std::string& why) {
+  const Lock lock(mutex_);
+  closed_ = why;
+  room_.notify_all();
+}
+
+void Peer::expire(Deadline now) {
+  Lock lock(mutex_);
+  std::vector<CallTable::Ended> ended;
+  if (calls_.next_deadline() <= now) calls_.expire(now, was_sent(), ended);
+  if (calls_.next_deadline() != Deadline::max()) hooks_.wake_at(calls_.next_deadline());
+  deliver(lock, std::move(ended));
+}
+
+void Peer::deliver(Lock& lock, std::vector<CallTable::Ended> ended) {
+  if (ended.empty()) return;
+  room_.notify_all();
+  lock.unlock();
+  for (CallTable::Ended& one : ended) one.receiver->finish(std::move(one.outcome));
+  hooks_.on_ended(ended.size());
+}
+
+std::string Peer::waiting_calls() const {
+  const Lock lock(mutex_);
+  return calls_.size() == 0 ? "" : calls_.callee() + ": " + calls_.functions();
+}
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,68 @@
+// The calls of this worker to one other worker, and the connection on which they are sent. It is made when
+// the first call needs it, and again after it was lost.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/rpc/link.h"
+#include "runtime/rpc/worker_contact.h"
+#include "runtime/rpc_protocol/call_table.h"
+
+namespace dlaunch::internal {
+
+// Any thread.
+class Peer {
+ public:
+  struct Hooks {
+    std::function<void(Peer&)> connect;         // then on_connected() or fail_all() comes; does not block
+    std::function<void(Deadline)> wake_at;      // then expire() comes
+    std::function<void(std::size_t)> on_ended;  // so many calls have ended, and their receivers know
+  };
+  // REQUIRES: the hooks may be called as long as this lives.
+  Peer(WorkerContact worker, const Hooks& hooks)
+      : worker_(std::move(worker)), hooks_(hooks), calls_(describe(worker_)) {}
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  [[nodiscard]] const WorkerContact& worker() const { return worker_; }
+
+  // Sends the call. If too much waits for this worker's answers, waits first; until the deadline at most.
+  void begin(CallTable::Call call, std::string body);
+
+  void on_connected(std::shared_ptr<Link> link);
+  // An answer, or the goodbye of the worker, on that connection.
+  void on_message(const Link& link, RpcMessage& message);
+  // Ends the calls if this is the connection on which they were sent; nullptr: in any case. `why` continues
+  // "the worker".
+  void fail_all(const Link* link, const std::string& why);
+  // From now on every call fails so at once.
+  void close(const std::string& why);
+  void expire(Deadline now);
+
+  // "worker ps (rank 2) on host b: 'add', 'sub'"; empty: no call waits.
+  [[nodiscard]] std::string waiting_calls() const;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  [[nodiscard]] CallTable::WasSent was_sent() const;
+  void deliver(Lock& lock, std::vector<CallTable::Ended> ended);
+
+  const WorkerContact worker_;
+  const Hooks& hooks_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable room_;
+  // protected by mutex_
+  CallTable calls_;
+  std::shared_ptr<Link> link_;
+  bool is_connecting_ = false;
+  std::vector<RpcMessage> unsent_;  // for the connection that is being made
+  std::string closed_;              // why; empty: it is not
+};
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,146 @@
+#include "runtime/rpc/polling_threads.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/start_thread.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+thread_local bool is_polling_thread = false;
+thread_local bool handles_events = false;
+
+Descriptor checked(Descriptor descriptor) {
+  if (!descriptor.is_open())
+    throw DistBackendError("cannot begin remote calls: " + std::generic_category().message(errno));
+  return descriptor;
+}
+
+}  // namespace
+
+bool PollingThreads::is_one_of_them() { return is_polling_thread; }
+
+PollingThreads::PollingThreads(int most_tasks)
+    : poll_(checked(Descriptor([] { return epoll_create1(EPOLL_CLOEXEC); }))),
+      wakeup_(checked(Descriptor([] { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }))),
+      most_tasks_(most_tasks) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = own_token;
+  epoll_ctl(poll_.get(), EPOLL_CTL_ADD, wakeup_.get(), &event);
+}
+
+void PollingThreads::start(OnEvent on_event) {
+  on_event_ = std::move(on_event);
+  const std::lock_guard lock(mutex_);
+  start_thread([self = shared_from_this()] { self->run(); }).detach();
+  ++threads_;
+}
+
+void PollingThreads::post(Task task) {
+  std::vector<Task> one;
+  one.push_back(std::move(task));
+  post(std::move(one));
+}
+
+void PollingThreads::post(std::vector<Task> tasks) {
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return;
+  std::ranges::move(tasks, std::back_inserter(tasks_));
+  // The thread that handles events takes one itself, right after them.
+  if (!handles_events || tasks_.size() > 1) wake_another();
+}
+
+// REQUIRES: mutex_ is held.
+void PollingThreads::wake_another() {
+  if (running_ == most_tasks_) return;
+  if (idle_ > 0) eventfd_write(wakeup_.get(), 1);
+}
+
+bool PollingThreads::stop(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  std::deque<Task> dropped = std::exchange(tasks_, {});
+  lock.unlock();
+  dropped.clear();  // their destructors may call
+  lock.lock();
+  if (idle_ > 0) eventfd_write(wakeup_.get(), 1);
+  return ended_.wait_until(lock, deadline, [&] { return threads_ == 0; });
+}
+
+void PollingThreads::run() {
+  is_polling_thread = true;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (!tasks_.empty() && running_ < most_tasks_) {
+      run_task(lock);
+    } else {
+      wait_for_events(lock);
+    }
+  }
+  if (idle_ > 0) eventfd_write(wakeup_.get(), 1);  // the next one ends, too
+  if (--threads_ > 0) return;
+  ended_.notify_all();
+  const OnEvent last = std::exchange(on_event_, nullptr);  // it may own what owns this
+  lock.unlock();
+}
+
+void PollingThreads::run_task(std::unique_lock<std::mutex>& lock) {
+  Task task = std::move(tasks_.front());
+  tasks_.pop_front();
+  ++running_;
+  start_thread_if_needed();
+  if (!tasks_.empty()) wake_another();
+  lock.unlock();
+  task();
+  task = nullptr;
+  lock.lock();
+  --running_;
+}
+
+// So that one thread at least runs no task, and waiting tasks get threads. REQUIRES: mutex_ is held.
+void PollingThreads::start_thread_if_needed() {
+  const bool others_wait = !tasks_.empty() && idle_ == 0 && threads_ <= most_tasks_;
+  if (threads_ > running_ && !others_wait) return;
+  try {
+    start_thread([self = shared_from_this()] { self->run(); }).detach();
+    ++threads_;
+  } catch (const DistBackendError& e) {
+    log(LogLevel::warning, "remote calls go on with fewer threads: " + e.reason());
+  }
+}
+
+void PollingThreads::wait_for_events(std::unique_lock<std::mutex>& lock) {
+  std::array<epoll_event, 16> events;
+  ++idle_;
+  lock.unlock();
+  const int count = epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), -1);
+  lock.lock();
+  --idle_;
+  lock.unlock();
+  handles_events = true;
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    if (event.data.u64 == own_token) {
+      eventfd_t rung = 0;
+      eventfd_read(wakeup_.get(), &rung);
+    } else {
+      on_event_(event.data.u64, event.events);
+    }
+  }
+  handles_events = false;
+  lock.lock();
+}
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,186 @@
+#include "runtime/rpc/rpc_world.h"
+
+#include <optional>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/host_name.h"
+#include "runtime/base/process_end.h"
+#include "runtime/group/world.h"
+#include "runtime/rendezvous/job_store.h"
+#include "runtime/rendezvous/key_value_store.h"
+#include "runtime/rendezvous/local_address.h"
+#include "runtime/rpc/serve.h"
+#include "store/base/random.h"
+#include "store/base/text.h"
+#include "store/client/prefix_store.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+constexpr const char* ended_here = "was not waited for: this worker has ended its remote calls";
+// For threads that run no function.
+constexpr auto end_limit = std::chrono::seconds(1);
+
+template <class T>
+const T& value_of(const Result<T>& result) {
+  if (!result) throw DistError("init_rpc: " + result.error().message());
+  return *result;
+}
+
+struct Place {
+  Identity self;
+  std::shared_ptr<Store> store;
+};
+
+Place find_place(const rpc::RpcOptions& options, Deadline deadline) {
+  if (const auto& preset = world().preset()) {
+    Place place;
+    place.self.rank = preset->rank;
+    place.self.world_size = preset->size;
+    place.self.store_is_served = true;
+    place.store = preset->store;
+    return place;
+  }
+  const InitMethod method = value_of(parse_init_method(options.init_method));
+  const GivenRank given = value_of(combine(options.rank, options.world_size, method.given));
+  if (options.store) {
+    Place place{value_of(identify(given)), inner_store(options.store)};
+    place.self.store_is_served = true;
+    return place;
+  }
+  Place place{
+      value_of(method.kind == InitMethod::Kind::env ? identify(process_environment, given) : identify(given)),
+      nullptr};
+  if (method.kind == InitMethod::Kind::tcp) place.self.master = method.address;
+  if (method.kind == InitMethod::Kind::file) place.self.store_is_served = true;
+  place.store = open_job_store(method, place.self, deadline);
+  return place;
+}
+
+void end_at_process_end() {
+  try {
+    RpcWorld::get().shutdown(false, {});
+  } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): it has ended already
+  }
+}
+
+void require_arguments(const std::string& name, const rpc::RpcOptions& options) {
+  const auto reject = [](const std::string& why) { throw DistError("init_rpc: " + why); };
+  if (const std::string why = why_no_worker_name(name); !why.empty()) reject(why);
+  if (options.num_worker_threads < 1 || options.num_worker_threads > 4096)
+    reject("num_worker_threads is " + std::to_string(options.num_worker_threads) +
+           ", not between 1 and 4096");
+  if (options.rpc_timeout.count() < 0) reject("rpc_timeout is negative");
+  if (!is_timeout(options.init_timeout)) reject(no_timeout_at_all);
+  const std::string conflict = FunctionTable::get().conflict();
+  if (!conflict.empty()) reject("two functions are registered by the name " + quoted(conflict));
+}
+
+}  // namespace
+
+RpcWorld& RpcWorld::get() {
+  static RpcWorld& only = *new RpcWorld;
+  return only;
+}
+
+const WorkerContact& RpcWorld::Member::worker(std::string_view name) const {
+  const auto at = ids.find(name);
+  if (at != ids.end()) return workers->workers()[at->second];
+  ShortList names;
+  for (const auto& [known, id] : ids) names.add(known);
+  throw DistError("there is no worker " + quoted(name) + "; there are " + names.text());
+}
+
+const WorkerContact& RpcWorld::Member::worker(int id) const {
+  const std::vector<WorkerContact>& all = workers->workers();
+  if (id >= 0 && static_cast<std::size_t>(id) < all.size()) return all[static_cast<std::size_t>(id)];
+  throw DistError("there is no worker " + std::to_string(id) + "; there are " + std::to_string(all.size()));
+}
+
+std::shared_ptr<const RpcWorld::Member> RpcWorld::member(const char* operation) const {
+  if (!process_.is_this()) throw DistError(forked_copy, {.operation = operation});
+  const std::lock_guard lock(mutex_);
+  if (!member_) throw DistError("remote calls have not begun: call init_rpc first", {.operation = operation});
+  return member_;
+}
+
+void RpcWorld::init(const std::string& name, const rpc::RpcOptions& options) {
+  require_arguments(name, options);
+  const std::lock_guard making(making_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (member_) throw DistError("init_rpc: this process is already " + describe(member_->agent->self()));
+  }
+  std::shared_ptr<Member> made;
+  try {
+    made = join(name, options);
+  } catch (const StoreError& e) {
+    throw store_error(e);
+  }
+  const std::lock_guard lock(mutex_);
+  member_ = std::move(made);
+  at_process_end<end_at_process_end>();
+}
+
+std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const rpc::RpcOptions& options) {
+  const Deadline deadline = deadline_after(options.init_timeout);
+  const Place place = find_place(options, deadline);
+  const std::string& master = place.self.master.host;
+  auto made = std::make_shared<Member>();
+  made->timeout = options.rpc_timeout;
+  made->agent = Agent::make({.name = name,
+                             .id = static_cast<std::uint32_t>(place.self.rank),
+                             .host = host_name(),
+                             .address = probable_address(master),
+                             .threads = options.num_worker_threads,
+                             .on_host = process_environment("DLAUNCH_RPC_UNIX") != "0"});
+  int& generation = generations_[place.store->compare_set("dlaunch/store", "", std::to_string(random_u64()))];
+  const std::string prefix = "dlaunch/" + place.self.round + "/rpc/" + std::to_string(generation++);
+  const bool serves_store = place.self.rank == 0 && !place.self.store_is_served;
+  made->workers = std::make_shared<WorkerSet>(std::make_shared<PrefixStore>(prefix, place.store),
+                                              made->agent->self(), place.self.world_size, serves_store);
+  for (const WorkerContact& worker : made->workers->meet(deadline, master))
+    made->ids.emplace(worker.name, worker.id);
+  made->agent->start(made->workers->workers(), [self = made->agent->self()](const IncomingCall& call) {
+    serve(FunctionTable::get(), self, call);
+  });
+  return made;
+}
+
+void RpcWorld::shutdown(bool graceful, std::chrono::milliseconds timeout) {
+  if (PollingThreads::is_one_of_them()) {
+    throw DistError(
+        "shutdown was called by a function that runs for another worker: it would wait for itself");
+  }
+  const std::lock_guard making(making_);
+  const std::shared_ptr<const Member> ending = member("shutdown");
+  const Timeout limit = timeout_from_now(timeout.count() == 0 ? longest_timeout : timeout);
+  std::exception_ptr error;
+  try {
+    if (graceful) {
+      ending->workers->leave(limit.deadline(), [&] {
+        const auto check = [&] { ending->workers->check(); };
+        if (ending->agent->wait_until_idle(limit.deadline(), check)) return ending->agent->calls_so_far();
+        const std::string calls = ending->agent->waiting_calls();
+        throw DistNetworkError("calls have not ended within " + in_words(timeout) + ": " +
+                                   (calls.empty() ? "functions that run here for other workers" : calls),
+                               {.rank = static_cast<int>(ending->agent->self().id), .operation = "shutdown"});
+      });
+    }
+  } catch (const StoreError& e) {
+    error = std::make_exception_ptr(store_error(e));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    member_ = nullptr;
+  }
+  ending->agent->end(ended_here, deadline_after(end_limit));
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,49 @@
+// This process as a worker: from init_rpc to shutdown.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "dlaunch/rpc.h"
+#include "runtime/base/own_process.h"
+#include "runtime/rpc/agent.h"
+#include "runtime/rpc/worker_set.h"
+
+namespace dlaunch::internal {
+
+// Any thread.
+class RpcWorld {
+ public:
+  // The process's. Never destroyed.
+  static RpcWorld& get();
+
+  void init(const std::string& name, const rpc::RpcOptions& options);
+  void shutdown(bool graceful, std::chrono::milliseconds timeout);
+
+  struct Member {
+    std::shared_ptr<Agent> agent;
+    std::shared_ptr<WorkerSet> workers;
+    std::map<std::string, std::uint32_t, std::less<>> ids;  // by name
+    std::chrono::milliseconds timeout;                      // of calls
+
+    // Throws DistError.
+    [[nodiscard]] const WorkerContact& worker(std::string_view name) const;
+    [[nodiscard]] const WorkerContact& worker(int id) const;
+  };
+  // Throws DistError outside init and shutdown. `operation`: for messages.
+  [[nodiscard]] std::shared_ptr<const Member> member(const char* operation) const;
+
+ private:
+  std::shared_ptr<Member> join(const std::string& name, const rpc::RpcOptions& options);
+
+  std::mutex making_;                       // init or shutdown runs
+  std::map<std::string, int> generations_;  // how often this process has joined, by store; with making_ held
+  mutable std::mutex mutex_;
+  std::shared_ptr<Member> member_;  // protected by mutex_
+  OwnProcess process_;
+};
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,56 @@
+#include "runtime/rpc/worker_contact.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include "store/base/bytes.h"
+#include "store/base/text.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+constexpr std::size_t longest_name = 128;
+constexpr std::size_t longest_host = 256;
+constexpr std::size_t longest_contact = 1024;
+
+bool may_be_in_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("_-:.").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string why_no_worker_name(const std::string& name) {
+  if (name.empty()) return "a worker needs a name";
+  if (name.size() > longest_name)
+    return "a worker's name has at most " + std::to_string(longest_name) + " characters";
+  if (!std::ranges::all_of(name, may_be_in_name))
+    return "the worker's name " + quoted(name) + " has other characters than letters, digits, _ - : and .";
+  return {};
+}
+
+std::string describe(const WorkerContact& worker) {
+  return "worker " + worker.name + " (rank " + std::to_string(worker.id) + ") on host " + worker.host;
+}
+
+std::string to_text(const WorkerContact& worker) {
+  std::string bytes;
+  ByteWriter(bytes).text(worker.name).u32(worker.id).text(worker.host).text(to_text(worker.contact));
+  return bytes;
+}
+
+std::optional<WorkerContact> parse_worker_contact(const std::string& text) {
+  ByteReader reader(as_byte_span(text));
+  WorkerContact worker;
+  worker.name = reader.text(longest_name);
+  worker.id = reader.u32();
+  worker.host = reader.text(longest_host);
+  const std::optional<Contact> contact = parse_contact(std::string(reader.text(longest_contact)));
+  if (!reader.done() || !contact || !why_no_worker_name(worker.name).empty()) return std::nullopt;
+  worker.contact = *contact;
+  return worker;
+}
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,32 @@
+// How a worker is called, and where it is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/sockets/handshake.h"
+
+namespace dlaunch::internal {
+
+struct WorkerContact {
+  std::string name;
+  std::uint32_t id = 0;  // its rank
+  std::string host;
+  Contact contact;
+
+  bool operator==(const WorkerContact&) const = default;
+};
+
+// Names of letters, digits, '_', '-', ':' and '.'; a reason why it is none, or empty.
+std::string why_no_worker_name(const std::string& name);
+
+// "worker ps (rank 2) on host b"
+std::string describe(const WorkerContact& worker);
+
+// For the store.
+std::string to_text(const WorkerContact& worker);
+// Reads what to_text() has written; none: anything else.
+std::optional<WorkerContact> parse_worker_contact(const std::string& text);
+
+}  // namespace dlaunch::internal

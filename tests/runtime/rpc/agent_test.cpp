@@ -1,0 +1,234 @@
+// Calls between agents over real connections: answers, long and many messages, deadlines, strangers, ends.
+
+#include "runtime/rpc/agent.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "runtime/sockets/dial.h"
+#include "tests/runtime/rpc/agents.h"
+
+namespace dlaunch::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+void echo(const IncomingCall& call) { call.responder->answer(call.body); }
+
+class OverConnections : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Ways, OverConnections, testing::Values(true, false),
+                         [](const auto& way) { return way.param ? "Unix" : "Tcp"; });
+
+TEST_P(OverConnections, ACallIsAnswered) {
+  Agents agents(2, GetParam(), echo);
+  EXPECT_EQ(agents.call(0, 1, "hello")->text(), "= hello");
+  EXPECT_EQ(agents.call(1, 0, "")->text(), "= ");
+  EXPECT_EQ(agents.call(0, 0, "to itself")->text(), "= to itself");
+}
+
+TEST_P(OverConnections, ManyCallsOfAllSizesAreAnswered) {
+  Agents agents(2, GetParam(), echo);
+  std::vector<std::pair<std::string, std::shared_ptr<Outcome>>> calls;
+  for (std::size_t i = 0; i < 400; ++i) {
+    const std::size_t size = i % 40 == 0 ? 3'000'000 + i : i % 7 * 10'000 + i;
+    std::string body(size, static_cast<char>('a' + static_cast<int>(i % 26)));
+    calls.emplace_back(body, agents.call(i % 2, 1 - i % 2, body));
+  }
+  for (const auto& [body, outcome] : calls) EXPECT_TRUE(outcome->text() == "= " + body) << body.size();
+}
+
+TEST_P(OverConnections, ThreadsCallAtTheSameTime) {
+  Agents agents(3, GetParam(), echo, 4);
+  std::vector<std::thread> threads;
+  for (std::size_t from = 0; from < 3; ++from) {
+    threads.emplace_back([&, from] {
+      for (std::uint32_t i = 0; i < 300; ++i) {
+        const std::string body = std::to_string(from) + "-" + std::to_string(i);
+        EXPECT_EQ(agents.call(from, i % 3, body)->text(), "= " + body);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// The only thread for functions is taken by one that waits for a call back.
+TEST_P(OverConnections, AFunctionMayCallItsCaller) {
+  Agents* all = nullptr;
+  const auto serve = [&](const IncomingCall& call) {
+    if (call.body == "inner") return call.responder->answer("done");
+    call.responder->answer("outer " + all->call(1, 0, "inner")->text());
+  };
+  Agents agents(2, GetParam(), serve, 1);
+  all = &agents;
+  EXPECT_EQ(agents.call(0, 1, "outer")->text(), "= outer = done");
+}
+
+TEST_P(OverConnections, AnAnswerMayComeLaterFromAnotherThread) {
+  std::mutex mutex;
+  std::vector<IncomingCall> kept;
+  Gate both;
+  Agents agents(
+      2, GetParam(),
+      [&](IncomingCall call) {
+        const std::lock_guard lock(mutex);
+        kept.push_back(std::move(call));
+        if (kept.size() == 2) both.open();
+      },
+      1);
+  const auto first = agents.call(0, 1, "a");
+  const auto second = agents.call(0, 1, "b");
+  ASSERT_TRUE(both.wait());  // with one thread for functions
+  for (const IncomingCall& call : kept) call.responder->answer("later " + call.body);
+  EXPECT_EQ(first->text(), "= later a");
+  EXPECT_EQ(second->text(), "= later b");
+  kept.clear();
+  EXPECT_EQ(first->count(), 1U);
+}
+
+TEST_P(OverConnections, ACallThatIsDroppedFails) {
+  Agents agents(2, GetParam(), [](const IncomingCall&) {});
+  EXPECT_EQ(agents.call(0, 1, "a")->text(), "! the function's future was dropped before it was completed");
+  EXPECT_EQ(agents.call(0, 0, "a")->text(), "! the function's future was dropped before it was completed");
+}
+
+TEST_P(OverConnections, ACallEndsAtItsDeadline) {
+  Gate gate;
+  Agents agents(2, GetParam(), [&](const IncomingCall& call) {
+    gate.wait();
+    call.responder->answer("late");
+  });
+  const auto other = agents.call(0, 1, "a");
+  EXPECT_EQ(agents.call(0, 1, "a", milliseconds(30))->text(),
+            "? worker w1 (rank 1) on host h did not answer 'echo' within 30 ms; it was sent, and may still "
+            "run there");
+  EXPECT_EQ(agents.call(0, 0, "a", milliseconds(30))->text(),
+            "? this worker did not answer 'echo' within 30 ms; it was sent, and may still run there");
+  EXPECT_EQ(other->count(), 0U);
+  gate.open();
+  EXPECT_EQ(other->text(), "= late");
+}
+
+TEST_P(OverConnections, CallsEndWithTheCalleesRemoteCalls) {
+  Gate begun;
+  Gate gate;
+  Agents agents(2, GetParam(), [&](const IncomingCall& call) {
+    begun.open();
+    gate.wait();
+    call.responder->answer("late");
+  });
+  const auto outcome = agents.call(0, 1, "a");
+  EXPECT_TRUE(begun.wait());
+  std::thread ending([&] { EXPECT_TRUE(agents[1].end("ended", deadline_after(rpc_limit))); });
+  EXPECT_EQ(outcome->text(),
+            "? 'echo' was sent, no answer: worker w1 (rank 1) on host h has ended its remote calls");
+  EXPECT_EQ(agents.call(0, 1, "a")->text(),
+            "? 'echo' was not sent: worker w1 (rank 1) on host h has ended its remote calls");
+  gate.open();
+  ending.join();
+}
+
+TEST_P(OverConnections, AWorkerThatHasEndedIsNotReached) {
+  Agents agents(2, GetParam(), echo);
+  EXPECT_TRUE(agents[1].end("ended", deadline_after(rpc_limit)));
+  const std::string text = agents.call(0, 1, "a")->text();
+  EXPECT_TRUE(text.starts_with("? 'echo' was not sent: worker w1 (rank 1) on host h cannot be reached"))
+      << text;
+}
+
+TEST_P(OverConnections, IdleMeansThatNoCallWaitsOrRuns) {
+  Gate gate;
+  Agents agents(2, GetParam(), [&](const IncomingCall& call) {
+    gate.wait();
+    call.responder->answer("");
+  });
+  const auto no_check = [] {};
+  EXPECT_TRUE(agents[0].wait_until_idle(deadline_after(rpc_limit), no_check));
+  EXPECT_EQ(agents[0].calls_so_far(), 0U);
+  const auto outcome = agents.call(0, 1, "a");
+  EXPECT_FALSE(agents[0].wait_until_idle(deadline_after(milliseconds(10)), no_check));
+  EXPECT_EQ(agents[0].waiting_calls(), "worker w1 (rank 1) on host h: 'echo'");
+  gate.open();
+  EXPECT_TRUE(agents[0].wait_until_idle(deadline_after(rpc_limit), no_check));
+  EXPECT_TRUE(agents[1].wait_until_idle(deadline_after(rpc_limit), no_check));
+  EXPECT_EQ(agents[0].calls_so_far(), 1U);
+  EXPECT_EQ(agents[1].calls_so_far(), 1U);
+  EXPECT_EQ(agents[0].waiting_calls(), "");
+}
+
+TEST_P(OverConnections, ACallbackRunsAlsoAfterTheEnd) {
+  Gate first;
+  bool second = false;
+  Agents agents(1, GetParam(), echo);
+  agents[0].post([&] { first.open(); });
+  EXPECT_TRUE(first.wait());
+  EXPECT_TRUE(agents[0].end("ended", deadline_after(rpc_limit)));
+  agents[0].post([&] { second = true; });
+  EXPECT_TRUE(second);
+}
+
+TEST(Agent, ReportsAWorkerThatIsNotThere) {
+  WorkerContact gone;
+  {
+    Agents other(1, true, echo);
+    gone = other[0].self();
+    EXPECT_FALSE(Agent::is_gone(gone));
+  }
+  EXPECT_TRUE(Agent::is_gone(gone));
+  const auto agent = Agent::make({.name = "a", .id = 0, .host = "h", .address = "127.0.0.1", .threads = 1});
+  gone.id = 1;
+  gone.name = "b";
+  agent->start({agent->self(), gone}, echo);
+  const auto outcome = std::make_shared<Outcome>();
+  agent->call(1, "f", "body", milliseconds(0), outcome);
+  const std::string text = outcome->text();
+  EXPECT_TRUE(text.starts_with("? 'f' was not sent: worker b (rank 1) on host h cannot be reached: it died"))
+      << text;
+  EXPECT_TRUE(agent->end("ended", deadline_after(rpc_limit)));
+}
+
+// A stranger's bytes end its connection; a member's wrong bytes end that one, and calls go on.
+TEST(Agent, DropsConnectionsThatSendWrongBytes) {
+  Agents agents(2, false, echo);
+  const Contact& there = agents[1].self().contact;
+  const auto is_dropped = [](int socket) {
+    char byte = 0;
+    pollfd ready{socket, POLLIN, 0};
+    return poll(&ready, 1, 30000) == 1 && recv(socket, &byte, 1, 0) <= 0;
+  };
+  Contact wrong = there;
+  wrong.key.assign(key_size, 'x');
+  EXPECT_THROW(dial(wrong, agents[0].self().contact.id, deadline_after(milliseconds(200)), {}),
+               DistNetworkError);
+  const Descriptor member = dial(there, agents[0].self().contact.id, deadline_after(rpc_limit), {});
+  const std::string bytes(64, 'x');
+  EXPECT_EQ(send(member.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), 64);
+  EXPECT_TRUE(is_dropped(member.get()));
+  const Descriptor nameless = dial(there, agents[0].self().contact.id, deadline_after(rpc_limit), {});
+  const PartHead head{PartHead::request, 0, 1, 0};
+  EXPECT_EQ(send(nameless.get(), &head, sizeof head, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof head));
+  EXPECT_TRUE(is_dropped(nameless.get()));
+  EXPECT_EQ(agents.call(0, 1, "hello")->text(), "= hello");
+}
+
+TEST(Agent, TakesConnectionsAgainAfterManySilentOnes) {
+  Agents agents(2, false, echo);
+  std::vector<Descriptor> strangers;
+  const Contact& there = agents[1].self().contact;
+  for (std::size_t i = 0; i < 2 * PendingConnections::limit; ++i) {
+    strangers.emplace_back([] { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); });
+    sockaddr_in place{};
+    place.sin_family = AF_INET;
+    place.sin_port = htons(there.port);
+    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(strangers.back().get(), reinterpret_cast<sockaddr*>(&place), sizeof place), 0);
+  }
+  EXPECT_EQ(agents.call(0, 1, "hello")->text(), "= hello");
+}
+
+}  // namespace
+}  // namespace dlaunch::test

@@ -1,0 +1,101 @@
+// One connection: what is sent arrives, also if the other side reads slowly, and its end is found.
+
+#include "runtime/rpc/link.h"
+
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <memory>
+
+#include "runtime/base/deadline.h"
+
+namespace dlaunch::internal {
+namespace {
+
+class Links : public testing::Test {
+ protected:
+  Links() : poll_([] { return epoll_create1(EPOLL_CLOEXEC); }) {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      links_[i] = std::make_unique<Link>(Descriptor([&] { return ends[i]; }), poll_.get(), i);
+    }
+  }
+
+  // Handles events until `number` messages have arrived, or an end.
+  void run_until(std::size_t number) {
+    while (arrived_.size() < number && ends_.empty()) {
+      epoll_event event{};
+      ASSERT_EQ(epoll_wait(poll_.get(), &event, 1, 30000), 1);
+      Link& link = *links_[event.data.u64];
+      if ((event.events & EPOLLOUT) != 0) link.on_writable();
+      read(link, (event.events & (EPOLLRDHUP | EPOLLHUP)) != 0);
+    }
+  }
+  void read(Link& link, bool hung_up) {
+    const auto on_messages = [&](std::vector<RpcMessage>& messages) {
+      for (RpcMessage& message : messages) arrived_.push_back(std::move(message));
+    };
+    const auto on_end = [&](const std::string& why) { ends_.push_back(why); };
+    link.read(hung_up, {on_messages, on_end});
+  }
+
+  const Descriptor poll_;
+  std::unique_ptr<Link> links_[2];
+  std::vector<RpcMessage> arrived_;
+  std::vector<std::string> ends_;
+};
+
+TEST_F(Links, MessagesArriveInBothDirections) {
+  links_[0]->send({PartHead::request, 1, "before"});
+  links_[0]->watch();
+  links_[1]->watch();
+  links_[0]->send({PartHead::request, 2, "after"});
+  links_[1]->send({PartHead::result, 1, "answer"});
+  run_until(3);
+  EXPECT_EQ(arrived_.size(), 3U);
+}
+
+TEST_F(Links, WhatTheKernelDoesNotTakeFollows) {
+  const std::string body(20'000'000, 'x');
+  links_[0]->send({PartHead::request, 1, body});  // before there is an epoll for it
+  links_[0]->send({PartHead::request, 2, body});
+  EXPECT_TRUE(links_[0]->untouched().contains(2));
+  links_[0]->watch();
+  links_[1]->watch();
+  run_until(2);
+  ASSERT_EQ(arrived_.size(), 2U);
+  EXPECT_TRUE(arrived_[0].body == body && arrived_[1].body == body);
+  EXPECT_TRUE(links_[0]->untouched().empty());
+}
+
+TEST_F(Links, TheEndIsFoundOnceAndAfterTheLastMessage) {
+  links_[1]->watch();
+  links_[0]->send({PartHead::goodbye, 0, ""});
+  links_[0] = nullptr;
+  run_until(2);
+  EXPECT_EQ(arrived_.size(), 1U);
+  EXPECT_EQ(ends_, std::vector<std::string>{"the connection was closed"});
+  read(*links_[1], true);
+  EXPECT_EQ(ends_.size(), 1U);
+}
+
+TEST_F(Links, WrongBytesEndIt) {
+  links_[1]->watch();
+  links_[0]->send({static_cast<PartHead::Kind>(99), 1, "x"});
+  run_until(1);
+  EXPECT_EQ(ends_, std::vector<std::string>{"it has sent bytes that are no message"});
+}
+
+TEST_F(Links, FlushWritesWhatFits) {
+  links_[0]->send({PartHead::request, 1, std::string(20'000'000, 'x')});
+  links_[0]->flush(deadline_after(std::chrono::milliseconds(5)));  // nobody reads
+  links_[0]->end();
+  links_[0]->send({PartHead::request, 2, "lost"});
+  links_[0]->flush(deadline_after(std::chrono::seconds(30)));
+  EXPECT_TRUE(links_[0]->untouched().contains(2));
+}
+
+}  // namespace
+}  // namespace dlaunch::internal

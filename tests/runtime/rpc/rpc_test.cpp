@@ -1,0 +1,346 @@
+// The public calls between processes.
+
+#include <dlaunch/rpc.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <variant>
+
+#include "tests/runtime/rank_processes.h"
+#include "tests/runtime/rpc/agents.h"
+
+namespace dlaunch::test {
+namespace {
+
+using rpc::rpc_async;
+using rpc::rpc_sync;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+int add(int a, int b) { return a + b; }
+DLAUNCH_RPC(add);
+std::string join(std::string_view a, const std::string& b) { return std::string(a) + b; }
+DLAUNCH_RPC(join);
+double sum(std::span<const double> values) {
+  double all = 0;
+  for (const double value : values) all += value;
+  return all;
+}
+DLAUNCH_RPC(sum);
+using Mixed = std::tuple<std::optional<int>, std::variant<std::string, double>, std::set<int>>;
+std::map<std::string, Mixed> mirror(const std::map<std::string, Mixed>& values) { return values; }
+DLAUNCH_RPC(mirror);
+std::vector<float> doubled(std::vector<float> values) {
+  for (float& value : values) value *= 2;
+  return values;
+}
+DLAUNCH_RPC(doubled);
+struct RowError : std::out_of_range {
+  using std::out_of_range::out_of_range;
+};
+void fail(int how) {
+  if (how == 0) throw RowError("no row 7");
+  throw 7;
+}
+DLAUNCH_RPC(fail);
+int add_by(const std::string& other, int a, int b) { return rpc_sync(other, add, a, b); }
+DLAUNCH_RPC(add_by);
+// Holds no thread while it waits.
+Future<int> add_later(const std::string& other, int a, int b) {
+  return rpc_async(other, add, a, b).then([](const Future<int>& done) { return 10 * done.wait(); });
+}
+DLAUNCH_RPC(add_later);
+void wait_for_ever() {
+  for (;;) pause();
+}
+DLAUNCH_RPC(wait_for_ever);
+void die() { kill(getpid(), SIGKILL); }
+DLAUNCH_RPC(die);
+int process() { return getpid(); }
+DLAUNCH_RPC(process);
+Gate may_leave;
+void leave() { may_leave.open(); }
+DLAUNCH_RPC(leave);
+int unregistered(int a) { return a; }
+
+std::string name_of(int rank) { return "worker" + std::to_string(rank); }
+
+// `body` on rank 0; the others serve.
+std::string with_rpc(int rank, const std::function<std::string()>& body,
+                     const rpc::RpcOptions& options = {}) {
+  rpc::init_rpc(name_of(rank), options);
+  std::string said = rank == 0 ? body() : "ok";
+  rpc::shutdown();
+  return said;
+}
+void expect_ok(int size, const std::function<std::string()>& body, const rpc::RpcOptions& options = {}) {
+  expect_all_say(run_processes(size, [&](int rank) { return with_rpc(rank, body, options); }), "ok");
+}
+#define REQUIRE(condition) \
+  if (!(condition)) return std::string("not so: " #condition)
+
+// The worker may have left before it answers.
+void let_leave(const char* worker) {
+  try {
+    rpc_sync({worker, milliseconds(0)}, leave);
+  } catch (const DistNetworkError&) {
+  }
+}
+
+template <class Error>
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.reason();
+  } catch (const std::exception& e) {
+    return std::string("another error: ") + e.what();
+  }
+  return "no error";
+}
+
+TEST(Rpc, ArgumentsAndResultsOfAllKinds) {
+  expect_ok(2, []() -> std::string {
+    REQUIRE(rpc_sync("worker1", add, 2, 3) == 5);
+    REQUIRE(rpc_sync(1, add, 2, 3) == 5);
+    REQUIRE(rpc_sync(rpc::get_worker_info("worker1"), add, 2, short{3}) == 5);
+    REQUIRE(rpc_sync("worker0", add, 1, 1) == 2);
+    REQUIRE(rpc_sync("worker1", join, "a", "b") == "ab");
+    REQUIRE(rpc_sync("worker1", sum, std::vector<double>{1, 2.5}) == 3.5);
+    const std::vector<double> values = {1, 2, 3};
+    REQUIRE(rpc_sync("worker1", sum, std::span<const double>(values).first(2)) == 3);
+    const std::map<std::string, Mixed> mixed = {{"a", {7, "text", {1, 2}}}, {"b", {std::nullopt, 1.5, {}}}};
+    REQUIRE(rpc_sync("worker1", mirror, mixed) == mixed);
+    const std::vector<float> large(1'000'000, 1.5F);
+    REQUIRE(rpc_sync("worker1", doubled, large) == std::vector<float>(large.size(), 3.F));
+    const Future<int> future = rpc_async("worker1", add, 4, 5);
+    REQUIRE(future.then([](const Future<int>& done) { return done.wait() + 1; }).wait() == 10);
+    return "ok";
+  });
+}
+
+TEST(Rpc, ExceptionsComeBack) {
+  expect_ok(2, []() -> std::string {
+    try {
+      rpc_sync("worker1", fail, 0);
+      return "no exception";
+    } catch (const RemoteError& e) {
+      REQUIRE(e.worker() == "worker1");
+      REQUIRE(e.type().ends_with("RowError"));
+      REQUIRE(e.text() == "no row 7");
+      REQUIRE(e.reason().starts_with("'fail' failed in worker worker1 (rank 1) on host "));
+      REQUIRE(e.reason().ends_with("RowError: no row 7"));
+    }
+    REQUIRE(error_of<RemoteError>([] { rpc_sync("worker1", fail, 1); }).ends_with("no std::exception"));
+    REQUIRE(rpc_sync("worker1", add, 2, 3) == 5);
+    return "ok";
+  });
+}
+
+TEST(Rpc, FunctionsMayCallOthersWithOneThread) {
+  expect_ok(3,
+            []() -> std::string {
+              REQUIRE(rpc_sync("worker1", add_by, "worker2", 2, 3) == 5);
+              REQUIRE(rpc_sync("worker1", add_by, "worker0", 2, 3) == 5);
+              REQUIRE(rpc_sync("worker1", add_later, "worker0", 2, 3) == 50);
+              std::vector<Future<int>> many;
+              for (int i = 0; i < 100; ++i) many.push_back(rpc_async("worker1", add_later, "worker2", i, 1));
+              for (int i = 0; i < 100; ++i) REQUIRE(many[static_cast<std::size_t>(i)].wait() == 10 * (i + 1));
+              return "ok";
+            },
+            {.num_worker_threads = 1});
+}
+
+TEST(Rpc, WrongCallsAreErrorsOfTheCaller) {
+  expect_ok(2, []() -> std::string {
+    REQUIRE(error_of<DistError>([] { rpc_sync("worker7", add, 1, 2); }) ==
+            "there is no worker 'worker7'; there are worker0, worker1");
+    REQUIRE(error_of<DistError>([] { rpc_sync(2, add, 1, 2); }) == "there is no worker 2; there are 2");
+    REQUIRE(error_of<DistError>([] { rpc_sync("worker1", unregistered, 1); }) ==
+            "the function is not registered: add DLAUNCH_RPC(its name) beside it");
+    REQUIRE(error_of<DistError>([] {
+              rpc::init_rpc("again");
+            }).starts_with("init_rpc: this process is already worker worker0"));
+    REQUIRE(error_of<DistError>([] { rpc::get_worker_info("ps"); }) ==
+            "there is no worker 'ps'; there are worker0, worker1");
+    REQUIRE(rpc::get_worker_info() == (rpc::WorkerInfo{"worker0", 0}));
+    REQUIRE(rpc::get_worker_infos() == (std::vector<rpc::WorkerInfo>{{"worker0", 0}, {"worker1", 1}}));
+    return "ok";
+  });
+}
+
+// The callee knows other functions than the caller.
+TEST(Rpc, UnknownFunctionsAndSignaturesAreErrorsThatSaySo) {
+  expect_all_say(
+      run_processes(2,
+                    [](int rank) {
+                      using rpc::rpc_detail::add_function;
+                      int (*const here)(int) = unregistered;
+                      const auto as = [&](const char* name, std::uint64_t signature) {
+                        add_function(name, signature, rpc::rpc_detail::bytes_of(here),
+                                     rpc::rpc_detail::handler_of(here));
+                      };
+                      return with_rpc(rank, [&]() -> std::string {
+                        as("only here", 1);
+                        REQUIRE(error_of<RemoteError>([&] {
+                                  rpc_sync("worker1", here, 1);
+                                }).find("has registered no function 'only here'") != std::string::npos);
+                        return "ok";
+                      });
+                    }),
+      "ok");
+  expect_all_say(run_processes(2,
+                               [](int rank) {
+                                 int (*const here)(int) = unregistered;
+                                 const std::uint64_t own = rpc::rpc_detail::signature_of_function<int, int>();
+                                 rpc::rpc_detail::add_function("f", rank == 0 ? own : own + 1,
+                                                               rpc::rpc_detail::bytes_of(here),
+                                                               rpc::rpc_detail::handler_of(here));
+                                 return with_rpc(rank, [&]() -> std::string {
+                                   REQUIRE(error_of<RemoteError>([&] {
+                                             rpc_sync("worker1", here, 1);
+                                           }).find("with other types of arguments") != std::string::npos);
+                                   return "ok";
+                                 });
+                               }),
+                 "ok");
+}
+
+TEST(Rpc, CallsEndAtTheirTimeouts) {
+  const auto results = run_processes(2, [](int rank) {
+    rpc::init_rpc(name_of(rank), {.rpc_timeout = milliseconds(50)});
+    std::string said = "ok";
+    if (rank == 0) {
+      said = error_of<DistNetworkError>([] { rpc_sync("worker1", wait_for_ever); });
+      said += "|" + error_of<DistNetworkError>([] {
+                rpc_sync({"worker1", milliseconds(60)}, wait_for_ever);
+              });
+      said += "|" + std::to_string(rpc_sync({"worker1", milliseconds(0)}, add, 1, 2));
+      let_leave("worker1");
+    } else {
+      may_leave.wait();
+    }
+    rpc::shutdown(false);
+    return said;
+  });
+  EXPECT_NE(results[0].said.find(
+                "did not answer 'wait_for_ever' within 50 ms; it was sent, and may still run there|"),
+            std::string::npos)
+      << results[0].said;
+  EXPECT_NE(results[0].said.find("within 60 ms"), std::string::npos);
+  EXPECT_TRUE(results[0].said.ends_with("|3"));
+}
+
+TEST(Rpc, ADeadCalleeEndsItsCallsAndNoOthers) {
+  const auto results = run_processes(3, [](int rank) {
+    rpc::init_rpc(name_of(rank), {.rpc_timeout = milliseconds(0)});
+    if (rank > 0) {
+      may_leave.wait();
+      rpc::shutdown();
+    }
+    const Future<void> waiting = rpc_async("worker1", wait_for_ever);
+    rpc_sync("worker1", add, 1, 2);
+    std::string said = error_of<DistNetworkError>([] { rpc_sync("worker1", die); });
+    said += "|" + error_of<DistNetworkError>([&] { waiting.wait(); });
+    said += "|" + std::to_string(rpc_sync("worker2", add, 1, 2));
+    said += "|" + error_of<DistNetworkError>([] { rpc_sync("worker1", add, 1, 2); });
+    let_leave("worker2");
+    said += "|" + error_of<DistNetworkError>([] { rpc::shutdown(); });
+    return said;
+  });
+  EXPECT_TRUE(WIFSIGNALED(results[1].status));
+  const std::string& said = results[0].said;
+  EXPECT_TRUE(said.starts_with("'die' was sent, no answer: worker worker1 (rank 1) on host ")) << said;
+  EXPECT_NE(said.find("died|'wait_for_ever' was sent, no answer: worker worker1"), std::string::npos) << said;
+  EXPECT_NE(said.find("|3|'add' was not sent: worker worker1 (rank 1) on host "), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with("died, and has not called shutdown")) << said;
+  EXPECT_NE(results[2].said.find("died, and has not called shutdown"), std::string::npos) << results[2].said;
+}
+
+// Rank 0 leaves last: functions that run for others make calls when these have been called shutdown already.
+TEST(Rpc, ShutdownWaitsForAllCalls) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    rpc::init_rpc(name_of(rank));
+    std::vector<Future<int>> all;
+    for (int i = 0; i < 50; ++i) {
+      all.push_back(rpc_async((rank + 1) % 3, add_later, name_of((rank + 2) % 3), i, rank));
+    }
+    rpc::shutdown();
+    for (int i = 0; i < 50; ++i) {
+      REQUIRE(all[static_cast<std::size_t>(i)].done());
+      REQUIRE(all[static_cast<std::size_t>(i)].wait() == 10 * (i + rank));
+    }
+    REQUIRE(error_of<DistError>([] { rpc_sync(0, add, 1, 2); }) ==
+            "remote calls have not begun: call init_rpc first");
+    return "ok";
+  });
+  expect_all_say(results, "ok");
+}
+
+TEST(Rpc, ShutdownNamesThoseThatDoNotCome) {
+  const auto results = run_processes(2, [](int rank) -> std::string {
+    rpc::init_rpc(name_of(rank));
+    if (rank == 1) wait_for_ever();
+    const int other = rpc_sync(1, process);
+    const std::string said = error_of<DistNetworkError>([] { rpc::shutdown(true, milliseconds(300)); });
+    kill(other, SIGKILL);
+    return said;
+  });
+  EXPECT_TRUE(results[0].said.starts_with("not called by worker worker1 (rank 1) on host "))
+      << results[0].said;
+}
+
+TEST(Rpc, MayBeginAgain) {
+  expect_all_say(run_processes(2,
+                               [](int rank) -> std::string {
+                                 for (int i = 0; i < 3; ++i) {
+                                   const std::string said = with_rpc(rank, []() -> std::string {
+                                     REQUIRE(rpc_sync("worker1", add, 2, 3) == 5);
+                                     return "ok";
+                                   });
+                                   if (said != "ok") return said;
+                                 }
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+TEST(Rpc, TwoWorkersOfOneNameAreAnError) {
+  const auto results =
+      run_processes(2, [](int) -> std::string { return error_of<DistError>([] { rpc::init_rpc("ps"); }); });
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.said, "the workers 0 and 1 both have the name 'ps': give each its own");
+  }
+}
+
+TEST(Rpc, AMissingWorkerIsNamed) {
+  const auto results = run_processes(
+      2,
+      [](int rank) -> std::string {
+        return error_of<DistNetworkError>(
+            [&] { rpc::init_rpc(name_of(rank), {.init_timeout = milliseconds(300)}); });
+      },
+      1);
+  EXPECT_NE(results[0].said.find("rank 1"), std::string::npos) << results[0].said;
+}
+
+TEST(Rpc, WrongOptionsAreErrors) {
+  const auto wrong = [](const std::string& name, const rpc::RpcOptions& options) {
+    return error_of<DistError>([&] { rpc::init_rpc(name, options); });
+  };
+  EXPECT_EQ(wrong("", {}), "init_rpc: a worker needs a name");
+  EXPECT_EQ(wrong("a", {.num_worker_threads = 0}),
+            "init_rpc: num_worker_threads is 0, not between 1 and 4096");
+  EXPECT_EQ(wrong("a", {.rpc_timeout = milliseconds(-1)}), "init_rpc: rpc_timeout is negative");
+  EXPECT_EQ(error_of<DistError>([] { rpc::shutdown(); }), "remote calls have not begun: call init_rpc first");
+  EXPECT_EQ(error_of<DistError>([] { rpc_sync("worker1", add, 1, 2); }),
+            "remote calls have not begun: call init_rpc first");
+}
+
+}  // namespace
+}  // namespace dlaunch::test
