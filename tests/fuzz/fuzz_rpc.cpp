@@ -7,6 +7,7 @@
 
 #include "runtime/rpc_protocol/call_message.h"
 #include "runtime/rpc_protocol/message_reader.h"
+#include "runtime/rpc_protocol/reference_table.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace {
@@ -19,6 +20,7 @@ void parse(std::string_view body) {
     require(to_bytes(request->head) + std::string(request->arguments) == body);
   }
   if (const auto failure = parse_failure(body)) require(parse_failure(to_bytes(*failure)) == failure);
+  if (const auto message = parse_reference_message(body)) require(to_bytes(*message) == body);
   if (const auto worker = parse_hello(body)) require(hello_bytes(*worker) == body);
 }
 

@@ -13,7 +13,8 @@ namespace dlaunch::internal {
 namespace {
 
 RpcMessage request(std::uint64_t number, std::size_t size) {
-  return {PartHead::request, number, std::string(size, static_cast<char>('a' + static_cast<int>(number % 26)))};
+  return {PartHead::request, number,
+          std::string(size, static_cast<char>('a' + static_cast<int>(number % 26)))};
 }
 
 class Sending : public testing::Test {
