@@ -82,6 +82,19 @@ dlaunch_test(NAME agent_test
     store/base/text_test.cpp
   LIBS dlaunch_agent LABELS unit)
 
+# MPI programs of MPICH under dlaunch.
+dlaunch_test(NAME pmi_test
+  SOURCES
+    agent/control/pmi_barrier_test.cpp
+    agent/control/worker_abort_test.cpp
+    agent/model/elf_libraries_test.cpp
+    agent/node/pmi_service_test.cpp
+    agent/pmi/pmi_request_test.cpp
+    agent/pmi/pmi_server_test.cpp
+    agent/pmi/process_mapping_test.cpp
+    agent/process/pmi_sockets_test.cpp
+  LIBS dlaunch_agent LABELS unit)
+
 dlaunch_test(NAME sim_test
   SOURCES
     agent/node/runner_test.cpp

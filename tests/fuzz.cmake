@@ -45,6 +45,7 @@ dlaunch_fuzz_target(NAME fuzz_timer_requests SOURCE fuzz/fuzz_timer_requests.cpp
 dlaunch_fuzz_target(NAME fuzz_worker_page SOURCE fuzz/fuzz_worker_page.cpp LIBS dlaunch_launcher RUNS 20000)
 dlaunch_fuzz_target(NAME fuzz_job_trace SOURCE fuzz/fuzz_job_trace.cpp LIBS dlaunch_launcher_commands nlohmann_json::nlohmann_json RUNS 20000)
 dlaunch_fuzz_target(NAME fuzz_elf_symbols SOURCE fuzz/fuzz_elf_symbols.cpp LIBS dlaunch_agent RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_pmi SOURCE fuzz/fuzz_pmi.cpp LIBS dlaunch_agent RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_settings SOURCE fuzz/fuzz_settings.cpp LIBS dlaunch_launcher RUNS 100000)
 dlaunch_fuzz_target(NAME fuzz_init_method SOURCE fuzz/fuzz_init_method.cpp LIBS dlaunch_runtime_core RUNS 500000)
 dlaunch_fuzz_target(NAME fuzz_envelopes SOURCE fuzz/fuzz_envelopes.cpp LIBS dlaunch_runtime_core RUNS 500000)

@@ -32,6 +32,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/machine/interpreter_test.cpp
     launcher/machine/local_addresses_test.cpp
     launcher/machine/machine_test.cpp
+    launcher/machine/mpi_library_test.cpp
     launcher/machine/mpi_proxy_test.cpp
     launcher/machine/port_owner_test.cpp
     launcher/machine/process_limits_test.cpp
@@ -156,6 +157,21 @@ if(DLAUNCH_LINKS_STATICALLY)
   dlaunch_script_tests(NAME names SCRIPT process/names_test.py BASE Names)
 endif()
 dlaunch_script_tests(NAME hang SCRIPT process/hang_test.py BASE Hang)
+# The same program with each MPI that is there, by its own compiler: nothing of dlaunch links MPI for this.
+dlaunch_script_tests(NAME mpi_launch SCRIPT process/mpi_test.py BASE Launch)
+get_directory_property(mpi_launch_tests TESTS)
+list(FILTER mpi_launch_tests INCLUDE REGEX "^mpi_launch\\.")
+foreach(mpi mpich openmpi)
+  string(TOUPPER ${mpi} name)
+  find_program(DLAUNCH_MPICC_${name} mpicc.${mpi})
+  if(DLAUNCH_MPICC_${name})
+    set(program ${CMAKE_BINARY_DIR}/tests/mpi_program_${mpi})
+    add_custom_command(OUTPUT ${program} COMMAND ${DLAUNCH_MPICC_${name}} -o ${program} ${CMAKE_CURRENT_SOURCE_DIR}/process/mpi_program.c
+      DEPENDS process/mpi_program.c VERBATIM)
+    add_custom_target(build_${mpi}_program ALL DEPENDS ${program})
+    set_property(TEST ${mpi_launch_tests} APPEND PROPERTY ENVIRONMENT "DLAUNCH_TEST_${name}=${program}")
+  endif()
+endforeach()
 dlaunch_script_tests(NAME trace SCRIPT process/trace_test.py BASE Hang)
 dlaunch_script_tests(NAME drop_in SCRIPT process/drop_in_test.py BASE DropIn)
 dlaunch_script_tests(NAME terminal SCRIPT process/terminal_test.py BASE Terminal)

@@ -80,8 +80,9 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
                         [&](const Heartbeat& heartbeat) { on_heartbeat(now, member, heartbeat, out); },
                         [&](const Progress& progress) { on_progress(now, member, progress, out); },
                         [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
+                        [&](const PmiEnter& enter) { on_pmi_enter(now, member, enter, out); },
                         [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory,
-                                        StackRequest, Hello, Challenge, Proof> auto&) {
+                                        StackRequest, PmiRelease, Hello, Challenge, Proof> auto&) {
                           refuse(member, {"only a coordinator may send this message"}, out);
                         }},
              from.message);

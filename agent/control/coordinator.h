@@ -52,6 +52,7 @@
 #include "agent/control/loss.h"
 #include "agent/control/membership.h"
 #include "agent/control/messages.h"
+#include "agent/control/pmi_barrier.h"
 #include "agent/control/waiting.h"
 #include "agent/model/event.h"
 #include "agent/model/log_message.h"
@@ -177,6 +178,7 @@ class Coordinator {
   void on_heartbeat(TimePoint now, MemberId member, const Heartbeat& heartbeat, CoordinatorActions& out);
   void on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out);
   void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
+  void on_pmi_enter(TimePoint now, MemberId member, const PmiEnter& enter, CoordinatorActions& out);
   [[nodiscard]] Duration stall() const;
   void note_stall(CoordinatorActions& out) const;
   void request_stack(CoordinatorActions& out);
@@ -273,7 +275,8 @@ class Coordinator {
   FailureCollector failures_;   // of the current round
   HangDetector hang_detector_;  // of the current round's workers
   HangNotes hang_notes_;
-  std::optional<int> stack_of_;        // the rank whose stack was requested for a note, and has not come
+  std::optional<int> stack_of_;  // the rank whose stack was requested for a note, and has not come
+  PmiBarrier pmi_barrier_;
   std::optional<MemberId> preempted_;  // in this round; the other nodes have notice of it
   TimePoint collect_until_;
   std::string no_restart_;            // why none follows

@@ -56,6 +56,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   hang_notes_.begin();
   stack_of_.reset();
   preempted_.reset();
+  pmi_barrier_.begin(world_.round);
   last_call_.cancel();
   earlier_worlds_.on_world();
   leadership_.on_announced();
@@ -346,6 +347,34 @@ void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& pr
   record(now, failure);
   stop_world(now, describe(failure), out);
   if (!restarts_left()) collect(now);
+}
+
+// --- the workers' MPI ---
+
+void Coordinator::on_pmi_enter(TimePoint now, MemberId member, const PmiEnter& enter,
+                               CoordinatorActions& out) {
+  if (state_ != State::running || !membership_.find(member)->active) return;
+  for (const PmiRelease& release : pmi_barrier_.take(member, enter, membership_)) {
+    for (const auto& [other, node] : membership_.nodes()) {
+      if (node.active) out.emplace_back(ToMember{other, release});
+    }
+  }
+  const std::optional<int> missed_by = pmi_barrier_.missed_by();
+  if (!missed_by && !pmi_barrier_.is_full()) return;
+  Failure failure;
+  failure.round = world_.round;
+  if (missed_by) {
+    failure.kind = FailureKind::left;
+    failure.rank = *missed_by;
+    place_worker(failure, world_);
+    failure.why = "returned 0, and other ranks wait for it in MPI_Init or MPI_Finalize";
+    failure.remedy = remedy_of_early_return();
+  } else {
+    failure.why = "the ranks have published more for each other (PMI) than the " +
+                  std::to_string(most_pmi_bytes >> 20U) + " MiB that there is room for";
+  }
+  record(now, failure);
+  stop_for(now, failure, out);
 }
 
 }  // namespace dlaunch::agent

@@ -49,7 +49,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
                         [&](const RoundStopped& stopped) { on_round_stopped(now, stopped, out); },
                         [&](const RoundStuck& stuck) { on_stuck(stuck.failure, out); },
                         [&](const WorkersSeen& seen) { on_workers_seen(now, seen, out); },
-                        [&](const JobAlreadyEnded& over) { on_job_already_ended(over.ending, out); }},
+                        [&](const JobAlreadyEnded& over) { on_job_already_ended(over.ending, out); },
+                        [&](const PmiEnter& enter) { on_pmi_enter(enter, out); }},
              event);
   // A node that must stop does not search for another coordinator.
   if (stop_signal_ != 0 && !contact_.is_up() && state_ != State::leaving && state_ != State::ended)
@@ -63,34 +64,35 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
 void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
   if (contact_.has_given_up(now)) return give_up(now, out);
   contact_.on_message(now);
-  std::visit(
-      Overloaded{
-          [&](const Refused& refused) { on_refused(now, refused, out); },
-          [&](const Welcome& welcome) { on_welcome(now, welcome, out); },
-          [&](const NewWorld& announced) { on_new_world(now, announced, out); },
-          [&](const StopRound& stop) { on_stop_round(stop, out); },
-          [&](const End& end) { end_with(end.outcome, out); },
-          [&](const Heartbeat& heartbeat) {
-            contact_.set_stamp(heartbeat.stamp);
-            take_grant(now, heartbeat.grant, out);
-          },
-          [&](const Notice& notice) {
-            last_notice_ = sanitize_for_terminal(notice.text);
-            out.emplace_back(LogMessage{Severity::info, last_notice_});
-          },
-          [&](const Preempt& preempt) { on_preempt(preempt, out); },
-          [&](const StackRequest& request) {
-            if (state_ == State::working && round_active_ && request.round == round_)
-              out.emplace_back(RequestStack{request.rank});
-          },
-          [&](const RestartHistory& history) {
-            world_.restarts_used = history.restarts_used;
-            world_.restarts = history.restarts;
-          },
-          [&](const OneOf<Join, Failed, Done, Stopped, Leave, Progress, Ask, Hello, Challenge, Proof> auto&) {
-            ignore_unexpected(out);
-          }},
-      message);
+  std::visit(Overloaded{[&](const Refused& refused) { on_refused(now, refused, out); },
+                        [&](const Welcome& welcome) { on_welcome(now, welcome, out); },
+                        [&](const NewWorld& announced) { on_new_world(now, announced, out); },
+                        [&](const StopRound& stop) { on_stop_round(stop, out); },
+                        [&](const End& end) { end_with(end.outcome, out); },
+                        [&](const Heartbeat& heartbeat) {
+                          contact_.set_stamp(heartbeat.stamp);
+                          take_grant(now, heartbeat.grant, out);
+                        },
+                        [&](const Notice& notice) {
+                          last_notice_ = sanitize_for_terminal(notice.text);
+                          out.emplace_back(LogMessage{Severity::info, last_notice_});
+                        },
+                        [&](const Preempt& preempt) { on_preempt(preempt, out); },
+                        [&](const StackRequest& request) {
+                          if (state_ == State::working && round_active_ && request.round == round_)
+                            out.emplace_back(RequestStack{request.rank});
+                        },
+                        [&](const RestartHistory& history) {
+                          world_.restarts_used = history.restarts_used;
+                          world_.restarts = history.restarts;
+                        },
+                        [&](const PmiRelease& release) {
+                          if (state_ == State::working && round_active_ && release.round == round_)
+                            out.emplace_back(release);
+                        },
+                        [&](const OneOf<Join, Failed, Done, Stopped, Leave, Progress, Ask, PmiEnter, Hello,
+                                        Challenge, Proof> auto&) { ignore_unexpected(out); }},
+             message);
 }
 
 void Member::ignore_unexpected(MemberActions& out) {

@@ -60,10 +60,11 @@ struct JobAlreadyEnded {
   JobEnding ending;
 };
 
-// WorkersSeen answers LookAtWorkers, and EndpointProbed answers ProbeEndpoint.
-using MemberEvent =
-    std::variant<HealthChecked, EndpointProbed, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
-                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen, JobAlreadyEnded>;
+// WorkersSeen answers LookAtWorkers, and EndpointProbed answers ProbeEndpoint. PmiEnter: what this node's MPI
+// program reports; PmiRelease, an action, is the answer to it.
+using MemberEvent = std::variant<HealthChecked, EndpointProbed, LinkUp, LinkDown, FromCoordinator, SignalCame,
+                                 MemberTimer, KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck,
+                                 WorkersSeen, JobAlreadyEnded, PmiEnter>;
 
 // --- actions ---
 
@@ -128,7 +129,7 @@ struct MemberEnded {
 
 using MemberAction = std::variant<RunHealthCheck, KillHealthCheck, Dial, ProbeEndpoint, Disconnect,
                                   ToCoordinator, ToGroup, ForwardSignal, RenewLease, LookAtWorkers,
-                                  RequestStack, ArmMemberTimer, MemberEnded, LogMessage>;
+                                  RequestStack, ArmMemberTimer, MemberEnded, PmiRelease, LogMessage>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -189,6 +190,7 @@ class Member {
   void on_stuck(const Failure& failure, MemberActions& out);
   void on_round_over(const Message& said, MemberActions& out);
   void look_at_the_end(MemberActions& out);
+  void on_pmi_enter(const PmiEnter& enter, MemberActions& out) const;
   void on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out);
   void end_by_signal(MemberActions& out);
   void enforce_fencing(TimePoint now, MemberActions& out);

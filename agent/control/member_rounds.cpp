@@ -61,6 +61,13 @@ void Member::on_round_over(const Message& said, MemberActions& out) {
   end_if_over(out);
 }
 
+// --- the workers' MPI ---
+
+void Member::on_pmi_enter(const PmiEnter& enter, MemberActions& out) const {
+  if (state_ == State::working && round_active_ && enter.round == round_)
+    out.emplace_back(ToCoordinator{enter});
+}
+
 // --- the progress of the workers ---
 
 void Member::look_at_the_end(MemberActions& out) {

@@ -7,6 +7,18 @@
 #include <utility>
 
 namespace dlaunch::agent {
+namespace {
+
+std::vector<NodeBlock> blocks_of(const std::vector<WorldMember>& members) {
+  std::vector<NodeBlock> blocks;
+  for (const WorldMember& member : members) {
+    if (blocks.empty() || blocks.back().slots != member.slots) blocks.push_back({0, member.slots});
+    ++blocks.back().nodes;
+  }
+  return blocks.size() <= max_node_blocks ? blocks : std::vector<NodeBlock>{};
+}
+
+}  // namespace
 
 Membership::Node& Membership::add(MemberId member, Join join, std::string address, TimePoint now) {
   Node& node = nodes_[member];
@@ -131,6 +143,7 @@ void Membership::choose(int most, World& world) {
   for (const Node* node : order)
     world.members[static_cast<std::size_t>(node->index)].role_world_size = workers_of[node->joined.role];
   world.nodes = static_cast<int>(world.members.size());
+  world.blocks = blocks_of(world.members);
 }
 
 }  // namespace dlaunch::agent

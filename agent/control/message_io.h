@@ -132,6 +132,10 @@ void fields(auto& io, Of<std::vector<Restart>> auto& restarts) { io.list(restart
 
 void fields(auto& io, Of<Address> auto& a) { io(a.host, a.port); }
 
+void fields(auto& io, Of<PmiEntry> auto& e) { io(e.key, e.value); }
+
+void fields(auto& io, Of<NodeBlock> auto& b) { io(b.nodes, b.slots); }
+
 void fields(auto& io, Of<WorldMember> auto& m) {
   io(m.node_rank, m.slots, m.base_rank, m.host, m.agent, m.sticky_rank, m.role_base, m.role_world_size);
 }
@@ -140,6 +144,7 @@ void fields(auto& io, Of<World> auto& w) {
   io(w.leader, w.round, w.world_size, w.nodes, w.restarts_used, w.store, w.age, w.restarts);
   io.list(w.members, static_cast<std::uint32_t>(max_nodes));
   io(w.fencing);
+  io.list(w.blocks, static_cast<std::uint32_t>(max_node_blocks));
 }
 
 void fields(auto& io, Of<Tally> auto& t) { io(t.what, t.count); }

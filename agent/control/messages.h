@@ -16,15 +16,16 @@
 #include "agent/model/collective_progress.h"
 #include "agent/model/field_list.h"
 #include "agent/model/job.h"
+#include "agent/model/pmi_entry.h"
 #include "store/base/bytes.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 11;
+inline constexpr std::uint8_t protocol_version = 12;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x0b";  // the last byte is protocol_version
+    "LAUNCH\x0c";  // the last byte is protocol_version
 // A world of max_nodes fits the first. Messages of a member are shorter.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -161,6 +162,24 @@ struct Ask {
 };
 void fields(auto& io, Of<Ask> auto& m) { io(m.job_id); }
 
+// All ranks of this node are in the barrier of this number (agent/pmi/pmi_server.h), and have published these
+// values since the barrier before; several messages if one has no room for all. `returned_rank`: instead, a
+// rank of this node has returned 0 and will be in no further barrier; -1: none. `waits`: other ranks of this
+// node wait for that one in a barrier.
+struct PmiEnter {
+  std::uint32_t round = 0;
+  std::uint32_t barrier = 0;
+  std::vector<PmiEntry> entries{};
+  bool last = true;
+  int returned_rank = -1;
+  bool waits = false;
+  bool operator==(const PmiEnter&) const = default;
+};
+void fields(auto& io, Of<PmiEnter> auto& m) {
+  io(m.round, m.barrier, m.last, m.returned_rank, m.waits);
+  io.list(m.entries, most_pmi_entries_of_message);
+}
+
 // --- the coordinator to a member ---
 
 // The Join was accepted. `leads`: by the job's leader, which may repeat it; otherwise by a coordinator that
@@ -229,6 +248,20 @@ struct StackRequest {
 };
 void fields(auto& io, Of<StackRequest> auto& m) { io(m.round, m.rank); }
 
+// The ranks of all nodes are in this barrier, and it is over with the message that is the last of it. The
+// values of all nodes.
+struct PmiRelease {
+  std::uint32_t round = 0;
+  std::uint32_t barrier = 0;
+  std::vector<PmiEntry> entries{};
+  bool last = true;
+  bool operator==(const PmiRelease&) const = default;
+};
+void fields(auto& io, Of<PmiRelease> auto& m) {
+  io(m.round, m.barrier, m.last);
+  io.list(m.entries, most_pmi_entries_of_message);
+}
+
 // --- before all others, if the job has a secret (agent/control/handshake.h) ---
 
 struct Hello {
@@ -249,9 +282,9 @@ struct Proof {
 void fields(auto& io, Of<Proof> auto& m) { io(m.mac); }
 
 // A message's number on the wire is its place here, from 1: a new one goes to the end.
-using Message =
-    std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld, StopRound, End,
-                 Hello, Challenge, Proof, Progress, Notice, RestartHistory, Preempt, Ask, StackRequest>;
+using Message = std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld,
+                             StopRound, End, Hello, Challenge, Proof, Progress, Notice, RestartHistory,
+                             Preempt, Ask, StackRequest, PmiEnter, PmiRelease>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

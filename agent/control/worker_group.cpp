@@ -17,6 +17,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
           [&](const StartWorkers& e) { on_start(e, out); }, [&](const WorkerStarted& e) { on_started(e); },
           [&](const WorkerSpawnFailed& e) { on_spawn_failed(now, e, out); },
           [&](const WorkerExited& e) { on_exited(now, e, out); },
+          [&](const WorkerAborted& e) { on_aborted(now, e, out); },
           [&](const LeftoversRemain& e) { on_leftovers(now, e, out); },
           [&](const AllGone&) { on_all_gone(out); }, [&](const WorkersLost& e) { on_lost(now, e, out); },
           [&](const StopWorkers& e) { on_stop(now, e, out); }, [&](const KillNow&) { on_kill(now, out); },
@@ -165,6 +166,20 @@ void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& 
   failure.blames_peer = output_blames_peer(failure);
   report(failure, when, out);
   if (state_ == State::running) stop_after(now, failure, out);
+}
+
+// As if it had exited with that code: its own end comes only after our signal.
+void WorkerGroup::on_aborted(TimePoint now, const WorkerAborted& e, GroupActions& out) {
+  if (state_ != State::running) return;
+  constexpr int most = 255;
+  const int code = e.code & most;
+  Failure failure = failure_of(e.local_rank, FailureKind::worker);
+  failure.pid = workers_.at(static_cast<std::size_t>(e.local_rank)).pid;
+  failure.status = {ExitStatus::How::exited, code == 0 ? 1 : code, false};
+  failure.exception = "it called MPI_Abort with code " + std::to_string(e.code);
+  all_succeeded_ = false;
+  report(failure, now, out);
+  stop_because(now, failure, out);
 }
 
 void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& out) {

@@ -43,6 +43,11 @@ struct WorkerExited {
   std::int64_t pid = 0;
   WorkerExit exit;
 };
+// The worker ends the job (MPI_Abort) with this code. It may wait to be ended.
+struct WorkerAborted {
+  int local_rank = 0;
+  int code = 0;
+};
 // All workers have ended, but `count` of their children have not.
 struct LeftoversRemain {
   int count = 0;
@@ -61,8 +66,8 @@ struct StopWorkers {
 struct KillNow {};
 struct StopDeadline {};
 
-using GroupEvent = std::variant<StartWorkers, WorkerStarted, WorkerSpawnFailed, WorkerExited, LeftoversRemain,
-                                AllGone, WorkersLost, StopWorkers, KillNow, StopDeadline>;
+using GroupEvent = std::variant<StartWorkers, WorkerStarted, WorkerSpawnFailed, WorkerExited, WorkerAborted,
+                                LeftoversRemain, AllGone, WorkersLost, StopWorkers, KillNow, StopDeadline>;
 
 // --- actions ---
 
@@ -139,6 +144,7 @@ class WorkerGroup {
   void on_started(const WorkerStarted& started);
   void on_spawn_failed(TimePoint now, const WorkerSpawnFailed& failed, GroupActions& out);
   void on_exited(TimePoint now, const WorkerExited& exited, GroupActions& out);
+  void on_aborted(TimePoint now, const WorkerAborted& aborted, GroupActions& out);
   void on_leftovers(TimePoint now, const LeftoversRemain& left, GroupActions& out);
   void on_all_gone(GroupActions& out);
   void on_stop(TimePoint now, const StopWorkers& stop, GroupActions& out);

@@ -1,50 +1,19 @@
 #include "agent/model/elf_symbols.h"
 
-#include <elf.h>
-
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <string_view>
+
+#include "agent/model/elf_sections.h"
 
 namespace dlaunch::agent {
 namespace {
 
-constexpr std::size_t most_sections = 4096;
-constexpr std::size_t longest_name = 2048;
 constexpr std::uint64_t most_bytes = std::uint64_t{64} << 20;
-
-template <class T>
-std::optional<T> read_one(const ReadAt& read, std::uint64_t offset) {
-  const std::string bytes = read(offset, sizeof(T));
-  if (bytes.size() != sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
-std::vector<Elf64_Shdr> sections_of(const ReadAt& read) {
-  const auto header = read_one<Elf64_Ehdr>(read, 0);
-  const bool is_known = header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-                        header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
-                        header->e_shentsize == sizeof(Elf64_Shdr) && header->e_shnum <= most_sections;
-  if (!is_known) return {};
-  std::vector<Elf64_Shdr> sections(header->e_shnum);
-  const std::string bytes = read(header->e_shoff, sections.size() * sizeof(Elf64_Shdr));
-  sections.resize(bytes.size() / sizeof(Elf64_Shdr));
-  if (!sections.empty()) std::memcpy(sections.data(), bytes.data(), sections.size() * sizeof(Elf64_Shdr));
-  return sections;
-}
 
 bool holds(const Elf64_Sym& symbol, std::uint64_t address) {
   const bool is_function = ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF;
   return is_function && address >= symbol.st_value && address - symbol.st_value < symbol.st_size;
-}
-
-std::string name_at(const ReadAt& read, const Elf64_Shdr& names, std::uint32_t offset) {
-  if (offset >= names.sh_size || names.sh_offset > UINT64_MAX - offset) return "";
-  const std::string bytes = read(names.sh_offset + offset, longest_name);
-  return bytes.substr(0, bytes.find('\0'));
 }
 
 // Reads a symbol table in pieces, and fills in the names that are missing.

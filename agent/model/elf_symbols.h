@@ -2,17 +2,14 @@
 // a stack, without a debugger. Any bytes give names or none. Pure.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-namespace dlaunch::agent {
+#include "agent/model/elf_sections.h"
 
-// Bytes of the file; fewer if it is shorter.
-using ReadAt = std::function<std::string(std::uint64_t offset, std::size_t size)>;
+namespace dlaunch::agent {
 
 // The function that holds each of these addresses (as the file counts them), as the linker knows it; empty:
 // not known. Reads at most 64 MiB.

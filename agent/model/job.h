@@ -99,6 +99,7 @@ struct NodeSpec {
   std::string unfit{};  // why it cannot take part; empty: it can
   int cpus = 1;         // how many dlaunch itself may use
   AgentId agent = 0;
+  bool offers_pmi = false;         // its workers may be one MPI program (PMI-1)
   std::uint16_t worker_store = 0;  // the port where worker rank 0 serves the workers' store; 0: the agents do
 };
 
@@ -191,6 +192,15 @@ struct Restart {
   bool operator==(const Restart&) const = default;
 };
 
+// Successive nodes with the same number of workers.
+struct NodeBlock {
+  int nodes = 0;
+  int slots = 0;  // of each
+  bool operator==(const NodeBlock&) const = default;
+};
+// A world of more blocks does not list them.
+inline constexpr std::size_t max_node_blocks = 64;
+
 // The membership of one round: every member's ranks are contiguous, in the order of the node ranks. The copy
 // that a node receives contains only that node as a member, so that a round costs each node the same however
 // many nodes there are.
@@ -206,7 +216,8 @@ struct World {
   Duration age{};                   // since the job's first round began, when this one was formed
   std::vector<Restart> restarts{};  // for the next coordinator, if there may be one; at most max_restarts
   std::vector<WorldMember> members;
-  std::uint64_t fencing = 0;  // its token (agent/model/fencing.h)
+  std::uint64_t fencing = 0;        // its token (agent/model/fencing.h)
+  std::vector<NodeBlock> blocks{};  // all nodes, in the order of their ranks; empty: more than the limit
 
   [[nodiscard]] const WorldMember* member(AgentId agent) const {
     for (const WorldMember& m : members) {

@@ -32,6 +32,7 @@ struct Command {
   std::vector<int> cpus{};          // bound to these before it begins; empty: as inherited
   std::vector<int> memory_nodes{};  // NUMA nodes that its memory comes from while they have any; empty, or if
                                     // the kernel has no such policy: as inherited
+  bool speaks_pmi = false;          // it inherits a connection to the agent (agent/model/pmi_wire.h)
 };
 
 class SpawnerHandler {

@@ -37,6 +37,10 @@ Runner::Runner(Dependencies dependencies, Config config)
       began_(dependencies_.clock.now()),
       round_began_(began_) {
   dependencies_.spawner.set_handler(*this);
+  if (config_.pmi == nullptr) return;
+  pmi_.emplace(PmiService::Dependencies{*config_.pmi, dependencies_.reporter,
+                                        [this](PmiEnter enter) { take(MemberEvent(std::move(enter))); },
+                                        [this](WorkerAborted aborted) { take(GroupEvent(aborted)); }});
 }
 
 Runner::~Runner() {
@@ -124,6 +128,7 @@ void Runner::on_exited(ProcKey key, std::int64_t pid, const WorkerExit& exit) {
   WorkerExited exited{static_cast<int>(key.local_rank), pid, exit};
   if (!exit.status.success() && config_.records != nullptr)
     exited.exit.exit_record = config_.records->exit_record(key, current_.world_size);
+  if (exit.status.success() && pmi_) pmi_->on_returned_0(exited.local_rank);
   post(GroupEvent{std::move(exited)});
   work();
 }
@@ -205,6 +210,12 @@ void Runner::post(GroupEvent event) { events_.emplace_back(std::move(event)); }
 void Runner::post(MemberEvent event) { events_.emplace_back(std::move(event)); }
 void Runner::post(CoordinatorEvent event) { events_.emplace_back(std::move(event)); }
 
+template <class E>
+void Runner::take(E event) {
+  post(std::move(event));
+  work();
+}
+
 void Runner::work() {
   if (working_) return;
   working_ = true;
@@ -284,6 +295,7 @@ void Runner::act(const MemberAction& action) {
                      round_began_ = dependencies_.clock.now();
                      round_done_ = false;
                      at_failure_.reset();
+                     if (pmi_) pmi_->begin(current_, *current_.member(config_.node.agent));
                    }
                    post(a.event);
                  },
@@ -292,6 +304,9 @@ void Runner::act(const MemberAction& action) {
                  [&](const LookAtWorkers& a) { look_at_workers(a.in_full); },
                  [&](const RequestStack& a) { request_stack(a.rank); },
                  [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
+                 [&](const PmiRelease& a) {
+                   if (pmi_) pmi_->on_release(a);
+                 },
                  [&](const MemberEnded& a) {
                    member_outcome_ = a.outcome;
                    if (!link_is_local_) post(CoordinatorEvent{AgentLeaves{a.outcome.cause}});
@@ -337,49 +352,15 @@ void Runner::start_worker(int local_rank) {
   const ProcKey key{current_.round, static_cast<std::uint32_t>(local_rank)};
   if (config_.records != nullptr) config_.records->prepare(key);
   const WorkerPlace place = place_of(config_.node, local_rank);
-  dependencies_.spawner.spawn(
-      key, {worker_arguments(config_.node.command, local_rank),
-            worker_environment(config_.job, config_.node, current_, local_rank, config_.inherited),
-            current_.member(config_.node.agent)->base_rank + local_rank, current_.leader, place.cpus,
-            place.memory_nodes});
-}
-
-void Runner::look_at_workers(bool in_full) {
-  WorkersSeen seen;
-  if (config_.records != nullptr)
-    seen.activity = config_.records->activity(current_.round, config_.node.slots);
-  if (in_full) seen.group_progress = at_failure_ ? *at_failure_ : group_progress();
-  post(MemberEvent{std::move(seen)});
-}
-
-void Runner::request_stack(int rank) {
-  const WorldMember* own = current_.member(config_.node.agent);
-  if (config_.records == nullptr || own == nullptr) return;
-  const int local_rank = rank - own->base_rank;
-  if (local_rank < 0 || local_rank >= config_.node.slots) return;
-  config_.records->request_stack(current_.round, static_cast<std::uint32_t>(local_rank),
-                                 dependencies_.clock.now());
-}
-
-std::vector<GroupProgress> Runner::group_progress() const {
-  const WorldMember* own = current_.member(config_.node.agent);
-  if (config_.records == nullptr || own == nullptr) return {};
-  std::vector<WorkerHere> workers;
-  for (const WorkerGroup::Worker& worker : group_.workers()) {
-    const auto local_rank = static_cast<std::uint32_t>(workers.size());
-    workers.push_back({local_rank, own->base_rank + static_cast<int>(local_rank), worker.pid});
-  }
-  std::vector<GroupProgress> groups = config_.records->group_progress(
-      current_.round, workers, current_.world_size, dependencies_.clock.now());
-  for (GroupProgress& group : groups) {
-    for (RankProgress& rank : group.here) {
-      const auto local_rank = static_cast<std::size_t>(rank.rank - own->base_rank);
-      if (local_rank >= group_.workers().size()) continue;
-      rank.how_ended = group_.workers()[local_rank].how_ended;
-      if (!rank.how_ended.empty()) rank.condition = Condition::ended;
-    }
-  }
-  return groups;
+  Command command{worker_arguments(config_.node.command, local_rank),
+                  worker_environment(config_.job, config_.node, current_, local_rank, config_.inherited),
+                  current_.member(config_.node.agent)->base_rank + local_rank,
+                  current_.leader,
+                  place.cpus,
+                  place.memory_nodes,
+                  pmi_.has_value()};
+  if (pmi_) pmi_->add_variables(command.environment, local_rank);
+  dependencies_.spawner.spawn(key, command);
 }
 
 void Runner::run_health_check() {

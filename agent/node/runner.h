@@ -22,6 +22,7 @@
 #include "agent/model/worker_records.h"
 #include "agent/node/agent_link.h"
 #include "agent/node/endpoint_probe.h"
+#include "agent/node/pmi_service.h"
 #include "agent/node/reporter.h"
 #include "store/base/io.h"
 #include "store/server/protocol_mux.h"
@@ -49,6 +50,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     std::function<void()> on_ended;
     std::function<void(const Event&)> on_event{};  // for the event log
     WorkerRecords* records = nullptr;              // the workers' pages, not owned; none: without them
+    PmiWire* pmi = nullptr;                        // not owned; none: PMI is not offered
     std::string secret{};                          // of the job; empty: none
     std::function<std::string()> draw_nonce{};     // nonce_size bytes; only where there is a secret
     // A node at this address has proved the secret. Called again for each after open_store.
@@ -103,6 +105,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   void post(MemberEvent event);
   void post(CoordinatorEvent event);
   void work();  // until no event is left
+  template <class E>
+  void take(E event);  // posts it, then work()
   void step_member(TimePoint now, const MemberEvent& event);
 
   void act(const GroupAction& action);
@@ -130,6 +134,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   Config config_;
   WorkerGroup group_;
   Member member_;
+  std::optional<PmiService> pmi_;
   std::optional<Coordinator> coordinator_;
   World current_;  // the world of the workers being started
   TimePoint began_;

@@ -31,12 +31,13 @@
 // The keeper also makes starting cheap: it is small, and its workers are cloned into its memory.
 //
 // Agent and keeper exchange messages over a stream socket: a Frame, then `length` bytes. A Spawn carries two
-// descriptors, the write ends for the worker's stdout and stderr.
+// descriptors, the write ends for the worker's stdout and stderr, and a third for a worker that speaks PMI.
 #pragma once
 
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -81,6 +82,9 @@ struct Frame {
   std::int64_t number = 0;
   std::int64_t pid = 0;
 };
+
+// What a Spawn carries: stdout, stderr, PMI; -1: none.
+using SpawnDescriptors = std::array<int, 3>;
 
 // Makes the cgroup, for instance make_job_cgroup; null: the job shall have none.
 using MakeCgroup = std::function<Result<JobCgroup>()>;

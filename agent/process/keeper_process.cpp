@@ -96,7 +96,7 @@ void KeeperProcess::end_lease_when_over() {
 
 bool KeeperProcess::take_command() {
   Frame frame;
-  std::array<int, 2> fds{-1, -1};
+  SpawnDescriptors fds{-1, -1, -1};
   if (!read_frame(frame, fds)) return false;
   std::vector<char> body(std::min(frame.length, max_body));
   if (frame.length > max_body || !read_all(body.data(), body.size())) return false;
@@ -128,9 +128,9 @@ bool KeeperProcess::take_command() {
   return true;
 }
 
-bool KeeperProcess::read_frame(Frame& frame, std::array<int, 2>& fds) {
+bool KeeperProcess::read_frame(Frame& frame, SpawnDescriptors& fds) {
   iovec part{&frame, sizeof frame};
-  PassedDescriptors<2> descriptors;
+  PassedDescriptors<3> descriptors;
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -156,13 +156,14 @@ bool KeeperProcess::read_all(char* into, std::size_t size) const {
   return true;
 }
 
-void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds) {
+void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const SpawnDescriptors& fds) {
   std::uint32_t counts[4];
   std::memcpy(counts, body.data(), sizeof counts);
   WorkerStart start;
   start.words = std::move(body);
   start.out = fds[0];
   start.err = fds[1];
+  start.pmi = fds[2];
   start.owns_terminal = frame.number != 0;
   start.cgroup = cgroup_of_next();
   const char* at = start.words.data() + sizeof counts;

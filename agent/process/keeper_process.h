@@ -31,9 +31,9 @@ class KeeperProcess {
  private:
   bool take_command();
   [[nodiscard]] bool nothing_is_left() const { return workers_.empty() && reported_ == 0; }
-  bool read_frame(Frame& frame, std::array<int, 2>& fds);
+  bool read_frame(Frame& frame, SpawnDescriptors& fds);
   bool read_all(char* into, std::size_t size) const;
-  void spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds);
+  void spawn(const Frame& frame, std::vector<char> body, const SpawnDescriptors& fds);
   void spawn_failed(ProcKey key, const PendingExecs::Failure& failure);
   void report_started();
   void signal_all(int signo);

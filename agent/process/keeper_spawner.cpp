@@ -87,7 +87,7 @@ void KeeperSpawner::Leaving::await() const {
 std::optional<KeeperSpawner::Leaving> KeeperSpawner::let_go() {
   if (!nothing_left_) return std::nullopt;
   was_let_go_ = true;
-  send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
+  send({FrameKind::leave, 0, 0, 0, 0, 0});
   const Leaving on_its_way = leaving();
   // A guard above the keeper would end only after it and has nothing to do: killing it now ends both sooner.
   end_guard();
@@ -155,16 +155,20 @@ void KeeperSpawner::guard(Duration later) {
 
 void KeeperSpawner::expect_success() {
   expects_success_ = true;
-  send({FrameKind::leave_after_success, 0, 0, 0, 0, 0}, "", -1, -1);
+  send({FrameKind::leave_after_success, 0, 0, 0, 0, 0});
 }
 
 void KeeperSpawner::spawn(ProcKey key, const Command& command) {
+  const int pmi = command.speaks_pmi && pmi_ != nullptr ? pmi_->open(key) : -1;
+  if (command.speaks_pmi && pmi < 0)
+    return handler_->on_spawn_failed(key, "cannot make its PMI connection: " + advice_on_start(errno));
   const StreamEnds out = open_stream(key, command, Output::Stream::out);
   const StreamEnds err = out.ours >= 0 ? open_stream(key, command, Output::Stream::err) : StreamEnds{};
   if (err.ours < 0) {
     const std::string why = advice_on_start(errno);
     if (out.ours >= 0) close(out.ours);
     if (out.theirs >= 0) close(out.theirs);
+    if (pmi >= 0) close(pmi);
     handler_->on_spawn_failed(key, "cannot make a pipe or terminal for its output: " + why);
     return;
   }
@@ -176,9 +180,10 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   nothing_left_ = false;
   const bool owns_terminal = output_.gives_control() && key != health_check;
   send({FrameKind::spawn, 0, key.round, key.local_rank, owns_terminal ? 1 : 0, 0}, spawn_body(command),
-       out.theirs, err.theirs);
-  close(out.theirs);
-  close(err.theirs);
+       {out.theirs, err.theirs, pmi});
+  for (const int theirs : {out.theirs, err.theirs, pmi}) {
+    if (theirs >= 0) close(theirs);
+  }
 }
 
 KeeperSpawner::StreamEnds KeeperSpawner::open_stream(ProcKey key, const Command& command,
@@ -196,15 +201,15 @@ KeeperSpawner::StreamEnds KeeperSpawner::open_stream(ProcKey key, const Command&
 void KeeperSpawner::signal_all(int signo) {
   output_.keep_output_tails();
   wake();
-  send({FrameKind::signal_all, 0, 0, 0, signo, 0}, "", -1, -1);
+  send({FrameKind::signal_all, 0, 0, 0, signo, 0});
 }
 
-void KeeperSpawner::suspend() { send({FrameKind::suspend, 0, 0, 0, 0, 0}, "", -1, -1); }
-void KeeperSpawner::resume() { send({FrameKind::resume, 0, 0, 0, 0, 0}, "", -1, -1); }
+void KeeperSpawner::suspend() { send({FrameKind::suspend, 0, 0, 0, 0, 0}); }
+void KeeperSpawner::resume() { send({FrameKind::resume, 0, 0, 0, 0, 0}); }
 void KeeperSpawner::kill_all() {
   killed_ = true;
   wake();
-  send({FrameKind::kill_all, 0, 0, 0, 0, 0}, "", -1, -1);
+  send({FrameKind::kill_all, 0, 0, 0, 0, 0});
 }
 
 // The keeper may have been stopped (SIGSTOP). Then it would end no process, and never end itself.
@@ -226,23 +231,28 @@ std::string KeeperSpawner::give_up() {
     }
   }
   if (more > 0) words += " and " + std::to_string(more) + " more";
-  send({FrameKind::give_up, 0, 0, 0, 0, 0}, "", -1, -1);
+  send({FrameKind::give_up, 0, 0, 0, 0, 0});
   return words.empty() ? "a process" : words;
 }
 
 // Blocks while the socket's buffer is full. The keeper never blocks on this process, so it continues to read.
-void KeeperSpawner::send(Frame frame, const std::string& body, int out, int err) {
+void KeeperSpawner::send(Frame frame, const std::string& body, const SpawnDescriptors& fds) {
   if (keeper_.socket < 0) return;
   frame.length = static_cast<std::uint32_t>(body.size());
   std::string bytes(reinterpret_cast<const char*>(&frame), sizeof frame);
   bytes += body;
 
   iovec part{bytes.data(), bytes.size()};
-  PassedDescriptors<2> descriptors;
+  PassedDescriptors<3> all;
+  PassedDescriptors<2> streams;
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  if (out >= 0) descriptors.send_with(header, {out, err});
+  if (fds[2] >= 0) {
+    all.send_with(header, fds);
+  } else if (fds[0] >= 0) {
+    streams.send_with(header, {fds[0], fds[1]});
+  }
   std::size_t done = 0;
   while (done < bytes.size()) {
     part = {bytes.data() + done, bytes.size() - done};
@@ -379,7 +389,7 @@ void KeeperSpawner::keep_alive(TimePoint until) {
       until == TimePoint::max()
           ? 0
           : std::max<std::int64_t>(1, to_millis(until - TimePoint(monotonic_now())) + boot_time_ms());
-  send({FrameKind::keep_alive, 0, 0, 0, end, 0}, "", -1, -1);
+  send({FrameKind::keep_alive, 0, 0, 0, end, 0});
 }
 
 }  // namespace dlaunch::agent

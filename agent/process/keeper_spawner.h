@@ -12,6 +12,7 @@
 #include "agent/output/output.h"
 #include "agent/process/guard.h"
 #include "agent/process/keeper.h"
+#include "agent/process/pmi_sockets.h"
 #include "store/loop/uv_poller.h"
 
 namespace dlaunch::agent {
@@ -57,6 +58,9 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   std::optional<Leaving> let_go();
   [[nodiscard]] bool gave_up() const { return gave_up_; }
 
+  // Workers whose Command says so get a connection of these, which outlive this.
+  void offer_pmi(PmiSockets& sockets) { pmi_ = &sockets; }
+
   void set_handler(SpawnerHandler& handler) override { handler_ = &handler; }
   void spawn(ProcKey key, const Command& command) override;
   void signal_all(int signo) override;
@@ -79,7 +83,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   Result<void> start_another();
   ssize_t receive_when_there(msghdr& header) const;
   void wake() const;
-  void send(Frame frame, const std::string& body, int out, int err);
+  void send(Frame frame, const std::string& body = "", const SpawnDescriptors& fds = {-1, -1, -1});
   void handle(const Frame& frame, const std::string& body);
   void lost();
 
@@ -96,6 +100,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   pid_t pid_ = 0;  // the keeper's
   std::string about_cgroup_;
   SpawnerHandler* handler_ = nullptr;
+  PmiSockets* pmi_ = nullptr;
   std::string received_;
   bool killed_ = false;        // the last request was kill_all()
   bool nothing_left_ = false;  // no process of the job is alive

@@ -123,6 +123,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(vo
     if (const long done = raw_syscall(SYS_dup3, streams[i], STDOUT_FILENO + i, 0); done < 0)
       fail(plan, static_cast<int>(-done));
   }
+  if (plan.start.pmi >= 0) raw_syscall(SYS_fcntl, plan.start.pmi, F_SETFD, 0);  // the exec leaves it open
   if (plan.start.owns_terminal) {  // the first stream that is a terminal becomes the controlling one
     for (int i = 0; i < 2; ++i) raw_syscall(SYS_ioctl, STDOUT_FILENO + i, TIOCSCTTY, 0);
   }
@@ -201,9 +202,10 @@ void prepare(ChildPlan& plan) {
   plan.shell_argv = {shell, nullptr};
   plan.shell_argv.insert(plan.shell_argv.end(), plan.argv.begin() + 1, plan.argv.end());
 
-  plan.variables.reserve(plan.start.environment.size());
+  plan.variables.reserve(plan.start.environment.size() + 1);
   for (const auto& [name, value] : plan.start.environment)
     plan.variables.push_back(std::string(name) + "=" + value);
+  if (plan.start.pmi >= 0) plan.variables.push_back("PMI_FD=" + std::to_string(plan.start.pmi));
   for (std::string& variable : plan.variables) plan.envp.push_back(variable.data());
   add_inherited(plan.variables, plan.envp);
   plan.envp.push_back(nullptr);

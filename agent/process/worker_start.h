@@ -32,6 +32,7 @@ struct WorkerStart {
   std::vector<std::uint32_t> memory_nodes;  // preferred for its memory; empty: as inherited
   int out = -1;                             // its stdout and stderr
   int err = -1;
+  int pmi = -1;                // its connection to the agent (PMI_FD); -1: none
   bool owns_terminal = false;  // these are its controlling terminal, with its process group in the foreground
   int cgroup = -1;             // the cgroup it starts in; -1: this process's
 };

@@ -297,6 +297,13 @@ constexpr std::array table{
              "give libdlaunch's collectives to PyTorch programs that name the backend gloo, or none; needs "
              "PyTorch 2.14 and the Python package dlaunch",
          .group = Group::program},
+    Flag{.name = "mpi",
+         .value = "auto|pmi|none",
+         .help = "how MPI programs find their ranks: pmi is what MPICH's and Intel's speak; auto: pmi for "
+                 "programs "
+                 "linked with these",
+         .fallback = "auto",
+         .group = Group::program},
     Flag{.name = "no-env-defaults",
          .help = "do not set OMP_NUM_THREADS and the variables for PyTorch's transports",
          .group = Group::program},

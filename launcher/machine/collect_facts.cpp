@@ -5,6 +5,7 @@
 
 #include "launcher/machine/interpreter.h"
 #include "launcher/machine/machine.h"
+#include "launcher/machine/mpi_library.h"
 #include "launcher/machine/program_file.h"
 #include "launcher/topology/accelerators.h"
 #include "launcher/topology/topology.h"
@@ -37,6 +38,8 @@ MachineFacts collect_facts(const Options& options, const SchedulerEnvironment& s
   machine.host = scheduler_env.host;
   machine.python = python_interpreter(scheduler_env.environment, own_path());
   machine.program_is_python = is_python_source(options.program.front());
+  if (!options.module) machine.mpi_library = mpi_library(options.program.front());
+  machine.has_mpi_world = variable("PMIX_RANK") || variable("OMPI_COMM_WORLD_SIZE");
   if (!options.job.accelerate.empty()) machine.python_package = python_package();
   machine.visible_gpus = variable("CUDA_VISIBLE_DEVICES");
   machine.visible_hip_gpus = variable("HIP_VISIBLE_DEVICES");

@@ -15,6 +15,7 @@
 #include "agent/platform/status_socket.h"
 #include "agent/process/keeper_spawner.h"
 #include "agent/process/leader_mark.h"
+#include "agent/process/pmi_sockets.h"
 #include "launcher/node/containment.h"
 #include "launcher/node/node_output.h"
 #include "launcher/node/serve.h"
@@ -94,6 +95,7 @@ class NodeAgent {
 
   Dependencies dependencies_;
   // Each member uses those above it.
+  agent::PmiSockets pmi_sockets_;
   agent::KeeperSpawner spawner_;
   DeferredAcceptor acceptor_;
   SecureNetwork network_;

@@ -24,6 +24,9 @@ namespace dlaunch::launcher {
 // How workers are bound to CPUs. The first four are --bind's; torchrun's --numa-binding adds the others.
 enum class Bind : std::uint8_t { none, core, numa, gpu, node, socket, exclusive, core_complex };
 
+// Which way to find the other ranks is offered to MPI programs; `automatic`: by the program's libraries.
+enum class Mpi : std::uint8_t { automatic, pmi, none };
+
 // The field names of the objects that --events writes.
 enum class EventsFormat : std::uint8_t { dlaunch, torchelastic };
 
@@ -82,6 +85,7 @@ struct Options {
   std::optional<LifelineTerms> lifeline;  // this dlaunch was started so
 
   bool module = false;
+  Mpi mpi = Mpi::automatic;
   bool no_python = false;
   bool run_path = false;
   bool pass_local_rank = false;

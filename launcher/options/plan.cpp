@@ -202,6 +202,22 @@ Result<void> take_places(const Options& options, const MachineFacts& machine, Jo
   return options.node.virtual_local_rank ? give_single_gpus(machine, places) : Result<void>{};
 }
 
+// PMI is offered by itself only to programs that are linked with an MPI that needs it: to others it would do
+// harm. A single rank that calls MPI_Init, by itself or in a library that it loads, would wait for all
+// others; and a program that a worker starts would take itself for that worker.
+void take_mpi(const Options& options, const MachineFacts& machine, JobPlan& plan) {
+  const bool is_mpich = machine.mpi_library == MpiLibrary::mpich;
+  plan.node.offers_pmi = options.mpi == Mpi::pmi || (options.mpi == Mpi::automatic && is_mpich);
+  const bool is_one = plan.node.slots == 1 && plan.job.nnodes == 1;
+  if (options.mpi == Mpi::none || machine.mpi_library != MpiLibrary::open_mpi || machine.has_mpi_world ||
+      is_one)
+    return;
+  plan.warnings.push_back(plan.program +
+                          " is linked with Open MPI, which finds no other ranks under dlaunch (PMIx): " +
+                          "each of its processes will be rank 0 of 1. Start it with mpirun -n N " +
+                          plan.program + ", or link it with MPICH");
+}
+
 }  // namespace
 
 Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
@@ -234,6 +250,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.error_files = options.log.dir != agent::no_log_files;
 
   take_command(options, machine, plan);
+  take_mpi(options, machine, plan);
   name_missing_ranks(options, plan);
   if (auto placed = take_places(options, machine, plan); !placed) return std::move(placed).error();
   return plan;

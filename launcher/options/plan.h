@@ -15,6 +15,10 @@
 
 namespace dlaunch::launcher {
 
+// The MPI that the program is linked with, by its way of finding the other ranks: mpich speaks PMI-1, as
+// Intel MPI, MVAPICH and others do; open_mpi speaks PMIx.
+enum class MpiLibrary : std::uint8_t { none, mpich, open_mpi };
+
 // What a plan needs to know of the machine it is made on.
 struct MachineFacts {
   int cpus = 1;
@@ -23,6 +27,8 @@ struct MachineFacts {
   std::string python = "python3";               // the interpreter (launcher/machine/interpreter.h)
   bool program_is_python = false;               // by its content, whatever its name
   std::string python_package;                   // the folder of the build tree's Python package; empty: none
+  MpiLibrary mpi_library = MpiLibrary::none;    // of the program
+  bool has_mpi_world = false;                   // an mpirun or srun with PMIx has started this dlaunch
   std::optional<std::string> visible_gpus;      // CUDA_VISIBLE_DEVICES, if it is set
   std::optional<std::string> visible_hip_gpus;  // HIP_VISIBLE_DEVICES, if it is set
   Topology topology;                            // only if workers are bound
@@ -44,7 +50,8 @@ struct JobPlan {
   // The settings that named the first endpoint's host and port, for hints: "--master-addr".
   std::string host_from;
   std::string port_from;
-  std::vector<std::string> warnings;  // settings for workers that this node does not have
+  std::vector<std::string>
+      warnings;  // settings for workers that this node does not have; an MPI without a world
   Serves serves = Serves::no;
   std::string etcd_key;  // with an election: the key that holds the leader's name
   Address own;           // with an election: where this agent is reached; an empty host: to be found

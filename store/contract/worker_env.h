@@ -60,6 +60,11 @@ inline constexpr std::string_view fencing_token =
 inline constexpr std::string_view worker_page =
     "DLAUNCH_WORKER_PAGE";  // the file of store/contract/worker_page.h; unset: there is none
 
+// PMI-1, for programs that MPICH and its relatives are linked with (--mpi); unset: not offered.
+inline constexpr std::string_view pmi_rank = "PMI_RANK";  // as RANK
+inline constexpr std::string_view pmi_size = "PMI_SIZE";  // as WORLD_SIZE
+inline constexpr std::string_view pmi_fd = "PMI_FD";      // a descriptor that the worker inherits
+
 // The file with the key of a job with a secret, which libdlaunch proves to the job's store; unset: no secret.
 inline constexpr std::string_view store_key_file = "DLAUNCH_STORE_KEY_FILE";
 

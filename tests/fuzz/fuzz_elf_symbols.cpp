@@ -1,11 +1,12 @@
 // libFuzzer: a program or library that a crashed worker has overwritten. Names come from the file, or there
-// are none.
+// are none; so do those of the libraries that it needs.
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "agent/model/elf_libraries.h"
 #include "agent/model/elf_symbols.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -22,6 +23,7 @@ void fuzz(FuzzInput input) {
   const std::vector<std::string> names = function_names(read, addresses);
   require(names.size() == addresses.size());
   for (const std::string& name : names) require(file.find(name) != std::string_view::npos);
+  for (const std::string& name : needed_libraries(read)) require(file.find(name) != std::string_view::npos);
 }
 
 }  // namespace

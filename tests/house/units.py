@@ -25,6 +25,9 @@ COVERED_BY = {
     "agent/model/event": "launcher/report/event_log_test.cpp",
     "agent/model/field_list": "agent/control/messages_test.cpp",
     "agent/model/log_message": "agent/control/coordinator_test.cpp",
+    "agent/model/elf_sections": "agent/model/elf_symbols_test.cpp",
+    "agent/model/pmi_entry": "agent/control/pmi_barrier_test.cpp",
+    "agent/model/pmi_wire": "agent/node/pmi_service_test.cpp",
     "agent/model/spawner": "sim/swarm_test.cpp",
     "agent/model/worker_exit": "agent/model/exit_status_test.cpp",
     "agent/model/worker_records": "agent/model/diagnosis_test.cpp",
@@ -59,6 +62,7 @@ COVERED_BY = {
     "store/tls/secure_session": "store/tls/tls_test.cpp",
     "store/tls/tls_client": "store/tls/tls_test.cpp",
     # Parts of a class whose tests are in the files of its other parts.
+    "agent/node/runner_workers": "agent/node/runner_test.cpp",
     "store/loop/uv_loop_impl": "store/loop/uv_loop_test.cpp",
     "store/loop/uv_sockets": "store/loop/uv_connections_test.cpp",
     # Programs, commands, a terminal, ssh: only a whole process shows them.

@@ -390,5 +390,51 @@ TEST_F(CoordinatorTest, ANodeThatFailedTooOftenIsLeftOutAndHearsWhy) {
   EXPECT_EQ(coordinator_->state(), Coordinator::State::running) << "the others go on";
 }
 
+// --- the workers' MPI ---
+
+TEST_F(CoordinatorTest, AnMpiBarrierIsOverWhenBothNodesHaveCome) {
+  gather();
+  from(0, PmiEnter{0, 0, {{"a", "1"}}});
+  EXPECT_TRUE(sent<PmiRelease>().empty());
+  from(7, PmiEnter{0, 0, {{"b", "2"}}});
+  const PmiRelease release{0, 0, {{"a", "1"}, {"b", "2"}}, true};
+  EXPECT_EQ(sent<PmiRelease>(), (std::vector<std::pair<MemberId, PmiRelease>>{{0, release}, {7, release}}));
+}
+
+TEST_F(CoordinatorTest, ARankThatReturned0WhileOthersStartMpiIsTheCause) {
+  job_.max_restarts = 0;
+  gather();
+  from(7, PmiEnter{0, 0, {}, true, 3});
+  EXPECT_TRUE(sent<StopRound>().empty()) << "nobody needs it yet";
+  from(0, PmiEnter{0, 0});
+  EXPECT_EQ(sent<StopRound>().size(), 2U);
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  EXPECT_EQ(
+      describe(ending().cause),
+      "rank 3 (local rank 1, node 1, host host1) returned 0, and other ranks wait for it in MPI_Init or "
+      "MPI_Finalize");
+}
+
+TEST_F(CoordinatorTest, MpiThatNeedsTooMuchRoomEndsTheRound) {
+  job_.max_restarts = 0;
+  gather();
+  from(7, PmiEnter{0, 0, {{"k", std::string(most_pmi_bytes, 'v')}}});
+  EXPECT_EQ(sent<StopRound>().size(), 2U);
+}
+
+TEST_F(CoordinatorTest, ANewRoundHasItsOwnMpi) {
+  gather();
+  from(0, PmiEnter{0, 0, {{"a", "1"}}});
+  from(7, failed(0, 2));
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  ASSERT_EQ(coordinator_->round(), 1U);
+  from(7, PmiEnter{1, 0});
+  EXPECT_TRUE(sent<PmiRelease>().empty());
+  from(0, PmiEnter{1, 0});
+  EXPECT_EQ(sent<PmiRelease>().front().second, (PmiRelease{1, 0, {}, true}));
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

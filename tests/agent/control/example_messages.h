@@ -46,7 +46,8 @@ inline std::vector<Message> one_of_each() {
               std::chrono::seconds(9),
               {restart},
               {{0, 1, 0, "a", 7, 0, 0, 1}, {1, 2, 1, "b", 8, 3, 4, 6}},
-              1'700'000'000'000'001};
+              1'700'000'000'000'001,
+              {{1, 1}, {1, 2}}};
   Outcome outcome{139,       2,
                   true,      a_failure(),
                   "why not", {a_failure(), a_failure()},
@@ -103,7 +104,9 @@ inline std::vector<Message> one_of_each() {
           RestartHistory{2, {restart}},
           Preempt{4, "node 1 (host b)"},
           Ask{"job"},
-          StackRequest{4, 3}};
+          StackRequest{4, 3},
+          PmiEnter{4, 2, {{"key", "value"}}, false, 3, true},
+          PmiRelease{4, 2, {{"key", "value"}}, false}};
 }
 
 }  // namespace dlaunch::agent

@@ -205,5 +205,25 @@ TEST_F(MemberTest, WithoutAHangTimeoutWorkersAreNotObserved) {
   EXPECT_FALSE(got<LookAtWorkers>());
 }
 
+// --- the workers' MPI ---
+
+TEST_F(MemberTest, AnMpiBarrierGoesThroughTheCoordinator) {
+  work();
+  step(PmiEnter{0, 0, {{"a", "1"}}});
+  ASSERT_TRUE(said<PmiEnter>());
+  EXPECT_EQ(*said<PmiEnter>(), (PmiEnter{0, 0, {{"a", "1"}}}));
+  hear(PmiRelease{0, 0, {{"b", "2"}}, true});
+  ASSERT_TRUE(got<PmiRelease>());
+  EXPECT_EQ(*got<PmiRelease>(), (PmiRelease{0, 0, {{"b", "2"}}, true}));
+}
+
+TEST_F(MemberTest, AnMpiBarrierOfAnotherRoundIsStale) {
+  work();
+  step(PmiEnter{1, 0});
+  EXPECT_FALSE(said<PmiEnter>());
+  hear(PmiRelease{1, 0, {}, true});
+  EXPECT_FALSE(got<PmiRelease>());
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

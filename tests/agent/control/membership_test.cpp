@@ -90,6 +90,16 @@ TEST_F(MembershipTest, RanksFollowTheNodesAndCountByRole) {
   EXPECT_EQ(world_.members[0].role_world_size, 5);
   EXPECT_EQ(world_.members[1].role_world_size, 1);
   EXPECT_EQ(world_.members[2].agent, 103U);
+  EXPECT_EQ(world_.blocks, (std::vector<NodeBlock>{{1, 2}, {1, 1}, {1, 3}}));
+}
+
+TEST_F(MembershipTest, NodesWithEquallyManyWorkersAreOneBlock) {
+  for (const MemberId member : {1U, 2U, 3U}) join(member, -1, member == 3 ? 1 : 2);
+  chosen(3);
+  EXPECT_EQ(world_.blocks, (std::vector<NodeBlock>{{2, 2}, {1, 1}}));
+  for (MemberId member = 4; member < 4 + max_node_blocks; ++member) join(member, -1, member % 2 == 0 ? 2 : 1);
+  chosen(100);
+  EXPECT_TRUE(world_.blocks.empty()) << "too many to list";
 }
 
 TEST_F(MembershipTest, AStickyRankOutsideTheWorldIsReplaced) {

@@ -189,6 +189,8 @@ const std::vector<Row> rows{
     {"scheduler", "none", kept("scheduler", "none")},
     {"worker-store", "1234", [](const Options& o) { return o.node.worker_store == 1234; }},
     {"accelerate", "gloo", [](const Options& o) { return o.job.accelerate == "gloo"; }},
+    {"mpi", "pmi", [](const Options& o) { return o.mpi == Mpi::pmi; }},
+    {"mpi", "none", [](const Options& o) { return o.mpi == Mpi::none; }},
     {"no-env-defaults", nullptr, [](const Options& o) { return !o.env_defaults; }},
     {"bind", "core", [](const Options& o) { return o.bind == Bind::core; }},
     {"bind", "numa", [](const Options& o) { return o.bind == Bind::numa; }},

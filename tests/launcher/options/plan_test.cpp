@@ -310,5 +310,30 @@ TEST(Plan, EachLimitIsItsOwnOptions) {
   EXPECT_EQ(plan.job.node_timeout, seconds(65));
 }
 
+TEST(Plan, PmiIsOfferedToProgramsThatNeedIt) {
+  MachineFacts facts = machine(4, 0);
+  EXPECT_FALSE(planned({"x"}, facts).node.offers_pmi);
+  EXPECT_TRUE(planned({"--mpi=pmi", "x"}, facts).node.offers_pmi);
+  facts.mpi_library = MpiLibrary::mpich;
+  EXPECT_TRUE(planned({"x"}, facts).node.offers_pmi);
+  EXPECT_FALSE(planned({"--mpi=none", "x"}, facts).node.offers_pmi);
+}
+
+TEST(Plan, RanksThatMpiWillNotFindAreReported) {
+  MachineFacts facts = machine(4, 0);
+  facts.mpi_library = MpiLibrary::open_mpi;
+  const Words two{"--nproc-per-node=2", "./x"};
+  ASSERT_EQ(planned(two, facts).warnings.size(), 1U);
+  EXPECT_EQ(
+      planned(two, facts).warnings.front(),
+      "./x is linked with Open MPI, which finds no other ranks under dlaunch (PMIx): each of its processes "
+      "will be rank 0 of 1. Start it with mpirun -n N ./x, or link it with MPICH");
+  EXPECT_FALSE(planned(two, facts).node.offers_pmi);
+  EXPECT_TRUE(planned({"./x"}, facts).warnings.empty()) << "it is one rank";
+  EXPECT_TRUE(planned({"--nproc-per-node=2", "--mpi=none", "./x"}, facts).warnings.empty());
+  facts.has_mpi_world = true;
+  EXPECT_TRUE(planned(two, facts).warnings.empty()) << "an mpirun has started this dlaunch";
+}
+
 }  // namespace
 }  // namespace dlaunch::launcher

@@ -1,0 +1,80 @@
+#include "agent/node/pmi_service.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/pmi/process_mapping.h"
+#include "store/base/overloaded.h"
+#include "store/contract/worker_env.h"
+
+namespace dlaunch::agent {
+
+PmiService::PmiService(Dependencies dependencies) : dependencies_(std::move(dependencies)) {
+  dependencies_.wire.set_handler(*this);
+}
+
+void PmiService::begin(const World& world, const WorldMember& own) {
+  round_ = world.round;
+  base_rank_ = own.base_rank;
+  world_size_ = world.world_size;
+  returned_.reset();
+  is_awaited_ = false;
+  const std::string name = "dlaunch_" + std::to_string(world.leader) + "_" + std::to_string(world.round);
+  server_.emplace(PmiServer::World{name, own.slots, world.world_size, process_mapping(world.blocks)});
+}
+
+void PmiService::add_variables(Environment& environment, int local_rank) const {
+  environment.emplace_back(env::pmi_rank, std::to_string(base_rank_ + local_rank));
+  environment.emplace_back(env::pmi_size, std::to_string(world_size_));
+}
+
+void PmiService::on_release(const PmiRelease& release) {
+  if (server_ && release.round == round_)
+    act(server_->on_released(release.barrier, release.entries, release.last));
+}
+
+void PmiService::on_returned_0(int local_rank) {
+  if (!server_ || returned_) return;
+  returned_ = local_rank;
+  report_returned(true);
+}
+
+// Once when the rank has returned, and once when others wait for it, which may be later.
+void PmiService::report_returned(bool is_new) {
+  const bool waits = returned_ && server_->has_waiting() && !std::exchange(is_awaited_, true);
+  if (is_new || waits)
+    dependencies_.to_member({round_, server_->barrier(), {}, true, base_rank_ + *returned_, waits});
+}
+
+void PmiService::on_pmi_bytes(ProcKey key, std::string_view bytes) {
+  if (!server_ || key.round != round_) return;
+  act(server_->on_bytes(static_cast<int>(key.local_rank), bytes));
+  report_returned(false);
+}
+
+void PmiService::act(const PmiActions& actions) {
+  const auto key_of = [&](int local_rank) { return ProcKey{round_, static_cast<std::uint32_t>(local_rank)}; };
+  for (const PmiAction& action : actions) {
+    std::visit(
+        Overloaded{
+            [&](const PmiReply& a) { dependencies_.wire.send(key_of(a.local_rank), a.bytes); },
+            [&](const PmiDrop& a) {
+              dependencies_.wire.close(key_of(a.local_rank));
+              dependencies_.reporter.report(
+                  {Severity::warning, "ended the PMI connection of rank " +
+                                          std::to_string(base_rank_ + a.local_rank) + ": " + a.why});
+            },
+            [&](const PmiArrived& a) {
+              std::vector<std::vector<PmiEntry>> pieces = in_messages(a.entries);
+              for (std::vector<PmiEntry>& piece : pieces)
+                dependencies_.to_member({round_, a.barrier, std::move(piece), &piece == &pieces.back()});
+            },
+            [&](const PmiAborted& a) {
+              dependencies_.to_group({a.local_rank, a.code});
+            }},
+        action);
+  }
+}
+
+}  // namespace dlaunch::agent

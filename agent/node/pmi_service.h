@@ -1,0 +1,51 @@
+// PMI-1 for this node's workers: the state machine of the current round, between the workers' connections and
+// the Member, through which barriers and values reach the other nodes. It decides nothing itself.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "agent/control/member.h"
+#include "agent/model/pmi_wire.h"
+#include "agent/model/worker_environment.h"
+#include "agent/node/reporter.h"
+#include "agent/pmi/pmi_server.h"
+
+namespace dlaunch::agent {
+
+class PmiService final : public PmiWireHandler {
+ public:
+  struct Dependencies {
+    PmiWire& wire;       // not owned; outlives this
+    Reporter& reporter;  // the same
+    std::function<void(PmiEnter)> to_member;
+    std::function<void(WorkerAborted)> to_group;
+  };
+
+  explicit PmiService(Dependencies dependencies);
+
+  // The workers of this world are about to start; those of the last one have ended. `own`: this node in it.
+  void begin(const World& world, const WorldMember& own);
+  // The variables by which a worker finds its connection; the keeper adds PMI_FD.
+  void add_variables(Environment& environment, int local_rank) const;
+  void on_release(const PmiRelease& release);
+  // It will be in no further barrier.
+  void on_returned_0(int local_rank);
+
+  void on_pmi_bytes(ProcKey key, std::string_view bytes) override;
+
+ private:
+  void act(const PmiActions& actions);
+  void report_returned(bool is_new);
+
+  Dependencies dependencies_;
+  std::uint32_t round_ = 0;
+  int base_rank_ = 0;
+  int world_size_ = 0;
+  std::optional<int> returned_;  // the first local rank that has returned 0
+  bool is_awaited_ = false;      // other local ranks wait for it, which the coordinator knows
+  std::optional<PmiServer> server_;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,47 @@
+// What a Runner learns of its workers from their pages.
+#include <cstddef>
+#include <utility>
+
+#include "agent/node/runner.h"
+
+namespace dlaunch::agent {
+
+void Runner::look_at_workers(bool in_full) {
+  WorkersSeen seen;
+  if (config_.records != nullptr)
+    seen.activity = config_.records->activity(current_.round, config_.node.slots);
+  if (in_full) seen.group_progress = at_failure_ ? *at_failure_ : group_progress();
+  post(MemberEvent{std::move(seen)});
+}
+
+void Runner::request_stack(int rank) {
+  const WorldMember* own = current_.member(config_.node.agent);
+  if (config_.records == nullptr || own == nullptr) return;
+  const int local_rank = rank - own->base_rank;
+  if (local_rank < 0 || local_rank >= config_.node.slots) return;
+  config_.records->request_stack(current_.round, static_cast<std::uint32_t>(local_rank),
+                                 dependencies_.clock.now());
+}
+
+std::vector<GroupProgress> Runner::group_progress() const {
+  const WorldMember* own = current_.member(config_.node.agent);
+  if (config_.records == nullptr || own == nullptr) return {};
+  std::vector<WorkerHere> workers;
+  for (const WorkerGroup::Worker& worker : group_.workers()) {
+    const auto local_rank = static_cast<std::uint32_t>(workers.size());
+    workers.push_back({local_rank, own->base_rank + static_cast<int>(local_rank), worker.pid});
+  }
+  std::vector<GroupProgress> groups = config_.records->group_progress(
+      current_.round, workers, current_.world_size, dependencies_.clock.now());
+  for (GroupProgress& group : groups) {
+    for (RankProgress& rank : group.here) {
+      const auto local_rank = static_cast<std::size_t>(rank.rank - own->base_rank);
+      if (local_rank >= group_.workers().size()) continue;
+      rank.how_ended = group_.workers()[local_rank].how_ended;
+      if (!rank.how_ended.empty()) rank.condition = Condition::ended;
+    }
+  }
+  return groups;
+}
+
+}  // namespace dlaunch::agent

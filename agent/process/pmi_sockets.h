@@ -1,0 +1,40 @@
+// The connections of PMI-1 between this agent and its workers: a pair of sockets for each. A worker inherits
+// its end, whose number is in PMI_FD; so no other process can reach it, and no port is open.
+#pragma once
+
+#include <map>
+#include <string_view>
+
+#include "agent/model/pmi_wire.h"
+#include "store/loop/uv_poller.h"
+
+namespace dlaunch::agent {
+
+// Not thread-safe.
+class PmiSockets final : public PmiWire, public FdHandler {
+ public:
+  explicit PmiSockets(UvPoller& poller) : poller_(poller) {}  // not owned
+  ~PmiSockets() override;
+  PmiSockets(const PmiSockets&) = delete;
+  PmiSockets& operator=(const PmiSockets&) = delete;
+
+  // Makes a worker's connection, and closes those of earlier rounds. Returns the worker's end, which the
+  // caller closes; -1: there is none, and errno says why.
+  int open(ProcKey key);
+
+  void set_handler(PmiWireHandler& handler) override { handler_ = &handler; }
+  // Closes the connection of a worker that does not read its answers.
+  void send(ProcKey key, std::string_view bytes) override;
+  void close(ProcKey key) override;
+
+  void on_readable(int fd) override;
+  void on_writable(int) override {}
+
+ private:
+  UvPoller& poller_;
+  PmiWireHandler* handler_ = nullptr;
+  std::map<ProcKey, int> by_key_;
+  std::map<int, ProcKey> by_fd_;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,120 @@
+#include "agent/node/pmi_service.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace dlaunch::agent {
+namespace {
+
+// Node 1 of two, with the ranks 1 and 2. What the service sends, closes, posts and reports, as texts.
+class PmiServiceTest : public ::testing::Test, public PmiWire, public Reporter {
+ protected:
+  PmiServiceTest() { begin(4); }
+  void begin(std::uint32_t round) {
+    World world;
+    world.leader = 9;
+    world.round = round;
+    world.world_size = 3;
+    world.members = {{1, 2, 1, "b", 42, 1}};
+    world.blocks = {{1, 1}, {1, 2}};
+    service_.begin(world, world.members.front());
+  }
+  void say(const std::string& line, std::uint32_t round = 4, std::uint32_t local_rank = 0) {
+    service_.on_pmi_bytes({round, local_rank}, line + "\n");
+  }
+  void init() {
+    for (const std::uint32_t rank : {0U, 1U}) say("cmd=init pmi_version=1 pmi_subversion=1", 4, rank);
+  }
+  void enter() {
+    for (const std::uint32_t rank : {0U, 1U}) say("cmd=barrier_in", 4, rank);
+  }
+
+  void set_handler(PmiWireHandler&) override {}
+  void send(ProcKey, std::string_view bytes) override { sent_ = bytes; }
+  void close(ProcKey) override { sent_ = "closed"; }
+  void report(const LogMessage& message) override { reported_ = message.text; }
+
+  std::vector<PmiEnter> entered_;
+  std::vector<WorkerAborted> aborted_;
+  std::string sent_;
+  std::string reported_;
+  PmiService service_{{*this, *this, [this](PmiEnter enter) { entered_.push_back(std::move(enter)); },
+                       [this](WorkerAborted aborted) { aborted_.push_back(aborted); }}};
+};
+
+TEST_F(PmiServiceTest, AWorkerKnowsItsRank) {
+  Environment environment;
+  service_.add_variables(environment, 0);
+  EXPECT_EQ(environment, (Environment{{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}}));
+  init();
+  say("cmd=get kvsname=dlaunch_9_4 key=PMI_process_mapping");
+  EXPECT_EQ(sent_, "cmd=get_result rc=0 msg=success value=(vector,(0,1,1),(1,1,2))\n");
+}
+
+TEST_F(PmiServiceTest, ABarrierGoesToTheCoordinatorAndBack) {
+  init();
+  say("cmd=put kvsname=dlaunch_9_4 key=a value=1");
+  enter();
+  EXPECT_EQ(entered_, (std::vector<PmiEnter>{{4, 0, {{"a", "1"}}, true, -1}}));
+  service_.on_release({3, 0, {}, true});
+  EXPECT_EQ(sent_, "cmd=put_result rc=0 msg=success\n") << "of another round";
+  service_.on_release({4, 0, {{"b", "2"}}, true});
+  EXPECT_EQ(sent_, "cmd=barrier_out rc=0\n");
+  say("cmd=get kvsname=dlaunch_9_4 key=b");
+  EXPECT_EQ(sent_, "cmd=get_result rc=0 msg=success value=2\n");
+}
+
+TEST_F(PmiServiceTest, ManyValuesTakeSeveralMessages) {
+  init();
+  for (int i = 0; i < 300; ++i)
+    say("cmd=put kvsname=dlaunch_9_4 key=" + std::to_string(i) + " value=" + std::string(1024, 'v'));
+  enter();
+  ASSERT_EQ(entered_.size(), 2U);
+  EXPECT_FALSE(entered_[0].last);
+  EXPECT_TRUE(entered_[1].last);
+}
+
+TEST_F(PmiServiceTest, TheFirstRankThatReturns0IsReported) {
+  service_.on_returned_0(0);
+  service_.on_returned_0(0);
+  EXPECT_EQ(entered_, (std::vector<PmiEnter>{{4, 0, {}, true, 1, false}}));
+}
+
+TEST_F(PmiServiceTest, ARankThatOthersWaitForIsReportedOnce) {
+  init();
+  service_.on_returned_0(1);
+  EXPECT_FALSE(entered_.back().waits);
+  say("cmd=barrier_in");
+  say("cmd=x");
+  EXPECT_EQ(entered_.size(), 2U);
+  EXPECT_EQ(entered_.back(), (PmiEnter{4, 0, {}, true, 2, true}));
+}
+
+TEST_F(PmiServiceTest, ARankThatReturnsWhileOthersWaitIsReportedAtOnce) {
+  init();
+  say("cmd=barrier_in");
+  service_.on_returned_0(1);
+  EXPECT_EQ(entered_, (std::vector<PmiEnter>{{4, 0, {}, true, 2, true}}));
+}
+
+TEST_F(PmiServiceTest, EachRoundBeginsAnew) {
+  init();
+  begin(5);
+  sent_.clear();
+  say("cmd=get_appnum");
+  EXPECT_EQ(sent_, "") << "of a worker of the last round";
+  say("cmd=get_appnum", 5);
+  EXPECT_EQ(sent_, "closed");
+  EXPECT_EQ(reported_, "ended the PMI connection of rank 1: its first request is not cmd=init");
+}
+
+TEST_F(PmiServiceTest, AnAbortReachesTheWorkerGroup) {
+  say("cmd=abort exitcode=7");
+  ASSERT_EQ(aborted_.size(), 1U);
+  EXPECT_EQ(aborted_[0].code, 7);
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
