@@ -64,12 +64,17 @@ if(NOT GLOO_INCLUDE_DIR OR NOT GLOO_LIBRARY)
   message(STATUS "Gloo not found: collective_bench, which compares with it, is not built (Debian: libgloo-dev)")
 endif()
 
-# The backend "mpi": whichever MPI CMake finds (MPI_C_COMPILER names another). The compilers' wrappers come with the packages
-# that run MPI programs, mpi.h only with the development packages: FindMPI compiles with it.
+# The backend "mpi": a module for Open MPI and one for MPICH, as far as they are there (Debian's are side by side); else one
+# for the MPI that CMake finds (MPI_C_COMPILER names another). The compilers' wrappers come with the packages that run MPI
+# programs, mpi.h only with the development packages: FindMPI compiles with it.
 option(DLAUNCH_MPI "build the backend mpi where there is an MPI" ON)
 if(DLAUNCH_MPI)
-  find_package(MPI QUIET COMPONENTS C)
+  pkg_check_modules(OPEN_MPI QUIET IMPORTED_TARGET ompi-c)
+  pkg_check_modules(MPICH QUIET IMPORTED_TARGET mpich)
+  if(NOT OPEN_MPI_FOUND AND NOT MPICH_FOUND)
+    find_package(MPI QUIET COMPONENTS C)
+  endif()
 endif()
-if(NOT MPI_C_FOUND)
+if(NOT OPEN_MPI_FOUND AND NOT MPICH_FOUND AND NOT MPI_C_FOUND)
   message(STATUS "no MPI: the backend mpi is not built (Debian: libopenmpi-dev or libmpich-dev)")
 endif()

@@ -331,22 +331,21 @@ if(TARGET dlaunch_backend_gloo)
   endforeach()
 endif()
 
-# The backend mpi, under the mpirun of the MPI that it was built with.
+# The backend mpi, under the mpirun of each MPI that it was built with, and under dlaunch.
 if(TARGET dlaunch_backend_mpi AND NOT DLAUNCH_SANITIZE)
   add_dependencies(conformance_ranks dlaunch_backend_mpi)
   add_executable(mpi_ranks runtime/backends/mpi/mpi_ranks.cpp)
   dlaunch_settings(mpi_ranks)
   target_link_libraries(mpi_ranks PRIVATE dlaunch_runtime)
   set_target_properties(mpi_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_dependencies(mpi_ranks dlaunch_backend_mpi)
+  add_dependencies(mpi_ranks dlaunch dlaunch_backend_mpi)
   dlaunch_script_tests(NAME mpi SCRIPT runtime/backends/mpi/mpi_test.py BASE unittest.TestCase)
-  get_directory_property(tests TESTS)
-  list(FILTER tests INCLUDE REGEX "^mpi\\.")
-  set_property(TEST ${tests} APPEND PROPERTY ENVIRONMENT "DLAUNCH_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE}")
 endif()
 if(TARGET dlaunch_backend_mpi)
   dlaunch_test(NAME mpi_start_test LABELS runtime LIBS dlaunch_base
   SOURCES
+    runtime/backends/mpi/mpi_choice_test.cpp
     runtime/backends/mpi/mpi_start_test.cpp
+    ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_choice.cpp
     ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_start.cpp)
 endif()

@@ -102,6 +102,7 @@ RUNTIME_COVERED_BY = {
     "runtime/backends/mpi/mpi_error": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_group": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_messages": "runtime/backends/mpi/mpi_test.py",
+    "runtime/backends/mpi/mpi_module": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_process": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_types": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_world": "runtime/backends/mpi/mpi_test.py",

@@ -88,9 +88,9 @@ void initialise() {
   calls_take_turns = provided < MPI_THREAD_MULTIPLE;
 }
 
-// Open MPI's, MPICH's and Intel's name of it. MPI itself would have to ask all ranks.
+// Open MPI's name of it, MPICH's and Intel's, and dlaunch's. MPI itself would have to ask all ranks.
 int local_size(int all) {
-  for (const std::string_view name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+  for (const std::string_view name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
     const std::optional<std::string> text = process_environment(name);
     int size = 0;
     if (text && std::from_chars(text->data(), text->data() + text->size(), size).ec == std::errc() &&

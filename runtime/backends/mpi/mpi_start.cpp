@@ -16,7 +16,9 @@ constexpr std::array<std::string_view, 4> launcher_sizes = {"OMPI_COMM_WORLD_SIZ
                                                             "MV2_COMM_WORLD_SIZE", "MPI_LOCALNRANKS"};
 constexpr std::array<std::string_view, 2> other_marks = {"PMIX_RANK", "PMI_FD"};
 
-constexpr const char* remedy = "start it with mpirun or mpiexec: mpirun -n N PROGRAM, or srun --mpi=...";
+constexpr const char* remedy =
+    "start it with mpirun or mpiexec: mpirun -n N PROGRAM, or srun --mpi=..., or with MPICH dlaunch "
+    "--mpi=pmi";
 
 }  // namespace
 

@@ -3,10 +3,12 @@
 //   mpi_ranks worlds               two worlds, one after another
 //   mpi_ranks lengths              a receive that is shorter than its message
 //   mpi_ranks deadline DIRECTORY   rank 1 does not join a collective of rank 0
+//   mpi_ranks dead                 rank 1 is killed, and the others wait for it
 
 #include <dlaunch/distributed.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -68,6 +70,13 @@ void deadline(const std::filesystem::path& directory, bool is_rank_zero) {
   }
 }
 
+void dead() {
+  dlaunch::init_process_group({.backend = "mpi"});
+  if (dlaunch::get_rank() == 1) std::raise(SIGKILL);
+  std::vector<float> values(4);
+  dlaunch::all_reduce(dlaunch::Tensor::of(values));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -79,6 +88,8 @@ int main(int argc, char** argv) {
       lengths();
     } else if (mode == "deadline" && argc > 2) {
       deadline(argv[2], dlaunch::get_node_local_rank() == 0);
+    } else if (mode == "dead") {
+      dead();
     } else {
       return 2;
     }
