@@ -319,7 +319,7 @@ endif()
 
 # Our results against PyTorch's, where it is installed.
 if(TARGET dlaunch_backend_gloo)
-  add_executable(conformance_ranks runtime/api/conformance_ranks.cpp)
+  add_executable(conformance_ranks runtime/api/conformance_ranks.cpp runtime/api/conformance_on_host.cpp)
   dlaunch_settings(conformance_ranks)
   target_link_libraries(conformance_ranks PRIVATE dlaunch_runtime)
   set_target_properties(conformance_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -348,4 +348,39 @@ if(TARGET dlaunch_backend_mpi)
     runtime/backends/mpi/mpi_start_test.cpp
     ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_choice.cpp
     ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_start.cpp)
+endif()
+
+# The backend nccl. Its processes find the doubles of CUDA's runtime and of NCCL, which a machine without a GPU can run.
+if(TARGET dlaunch_backend_nccl)
+  dlaunch_test(NAME nccl_units_test LABELS runtime LIBS dlaunch_nccl_core
+  SOURCES
+    runtime/backends/nccl/library_places_test.cpp
+    runtime/backends/nccl/nccl_device_test.cpp
+    runtime/backends/nccl/nccl_rendezvous_test.cpp
+    runtime/backends/nccl/nccl_types_test.cpp
+    runtime/backends/nccl/nccl_watchdog_test.cpp)
+endif()
+if(TARGET dlaunch_backend_nccl AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
+  add_subdirectory(doubles)
+  dlaunch_test(NAME nccl_test LABELS runtime TIMEOUT 120
+  SOURCES
+    runtime/backends/nccl/nccl_failures_test.cpp
+    runtime/backends/nccl/nccl_groups_test.cpp
+    runtime/backends/nccl/nccl_streams_test.cpp
+  LIBS dlaunch_runtime dlaunch_store_host cuda_double
+  ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
+  add_dependencies(nccl_test dlaunch_backend_nccl dlaunch_backend_gloo dlaunch_store_server_module nccl_double)
+  add_executable(conformance_nccl_ranks runtime/api/conformance_ranks.cpp runtime/backends/nccl/conformance_on_device.cpp)
+  dlaunch_settings(conformance_nccl_ranks)
+  target_link_libraries(conformance_nccl_ranks PRIVATE dlaunch_runtime cuda_double)
+  add_dependencies(conformance_nccl_ranks dlaunch_backend_nccl nccl_double)
+  set_target_properties(conformance_nccl_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  foreach(program nccl_test conformance_nccl_ranks)
+    target_include_directories(${program} SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+    set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/doubles")
+  endforeach()
+  if(NOT DLAUNCH_SANITIZE)
+    dlaunch_script_tests(NAME nccl_conformance SCRIPT runtime/backends/nccl/nccl_conformance_test.py BASE unittest.TestCase)
+    set_tests_properties(nccl_conformance.Conformance.test_one_rank_on_a_gpu PROPERTIES LABELS "process;gpu")
+  endif()
 endif()

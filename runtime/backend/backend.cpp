@@ -59,6 +59,11 @@ std::shared_ptr<std::byte> Backend::allocate_shared(std::size_t /*size*/, std::s
   why = "the backend shares no memory";
   return nullptr;
 }
+std::string Backend::why_not(const CallSubject&) { return {}; }
+void Backend::begin_together() {}
+void Backend::end_together() {}
+void Backend::enter(std::uint64_t) noexcept {}
+void Backend::explain_delay(std::uint64_t) {}
 void Backend::check() {}
 void Backend::leave(Deadline) noexcept {}
 std::vector<int> Backend::departed() { return {}; }

@@ -158,6 +158,22 @@ class CollectiveBackend::Impl {
   }
 
   [[nodiscard]] Transport& transport() { return *transport_; }
+  // The peer that this rank waited for may itself have waited: the error names the ranks that have not come.
+  std::exception_ptr explain_delay(std::uint64_t sequence, const std::exception_ptr& error) {
+    try {
+      const Transport::ProgressReport progress = transport_->query_progress(sequence);
+      transport_->check();  // another rank may know the cause
+      const std::vector<int>& culprits =
+          progress.stragglers.empty() ? progress.unresponsive : progress.stragglers;
+      if (culprits.empty()) return error;
+      const std::string reason = describe(progress, transport_->size());
+      transport_->abort_for(culprits.front(), reason);
+      return std::make_exception_ptr(DistNetworkError(reason, {.peer = culprits.front()}));
+    } catch (const DistNetworkError&) {
+      return std::current_exception();
+    }
+  }
+
   // Null: this rank exchanges messages with all others.
   [[nodiscard]] GroupMemory* shared_memory() {
     GroupMemory* const memory = transport_->shared_memory();
@@ -240,22 +256,6 @@ class CollectiveBackend::Impl {
     if (has_passed(operation.deadline)) error = explain_delay(operation.sequence, error);
     transport_->abort(to_string(fingerprint) + " failed there: " + message_of(error));
     return error;
-  }
-
-  // The peer that this rank waited for may itself have waited: the error names the ranks that have not come.
-  std::exception_ptr explain_delay(std::uint64_t sequence, const std::exception_ptr& error) {
-    try {
-      const Transport::ProgressReport progress = transport_->query_progress(sequence);
-      transport_->check();  // another rank may know the cause
-      const std::vector<int>& culprits =
-          progress.stragglers.empty() ? progress.unresponsive : progress.stragglers;
-      if (culprits.empty()) return error;
-      const std::string reason = describe(progress, transport_->size());
-      transport_->abort_for(culprits.front(), reason);
-      return std::make_exception_ptr(DistNetworkError(reason, {.peer = culprits.front()}));
-    } catch (const DistNetworkError&) {
-      return std::current_exception();
-    }
   }
 
   std::size_t next_early_area() {
@@ -408,6 +408,10 @@ std::shared_ptr<std::byte> CollectiveBackend::allocate_shared(std::size_t size, 
 }
 
 void CollectiveBackend::check() { impl_->transport().check(); }
+void CollectiveBackend::enter(std::uint64_t sequence) noexcept { impl_->transport().enter(sequence); }
+void CollectiveBackend::explain_delay(std::uint64_t sequence) {
+  if (const std::exception_ptr error = impl_->explain_delay(sequence, nullptr)) std::rethrow_exception(error);
+}
 std::vector<int> CollectiveBackend::departed() { return impl_->transport().departed(); }
 void CollectiveBackend::abort(const std::string& reason) noexcept { impl_->transport().abort(reason); }
 void CollectiveBackend::shutdown() noexcept { impl_->shutdown(); }

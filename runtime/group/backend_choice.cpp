@@ -79,6 +79,13 @@ std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& 
     }
     chosen.push_back(std::move(entry));
   }
+  // A control plane is made before the backends that use it.
+  const auto own_use = [](const ChosenModule& one) { return !one.module->uses_control_plane; };
+  const auto first_user = std::stable_partition(chosen.begin(), chosen.end(), own_use);
+  if (first_user == chosen.begin() && first_user != chosen.end()) {
+    const Result<const BackendModule*> gloo = registry.find("gloo");
+    if (gloo) chosen.insert(chosen.begin(), ChosenModule{*gloo, {}});
+  }
   return chosen;
 }
 
@@ -122,6 +129,11 @@ std::shared_ptr<Backend> create(const BackendModule& module, const BackendContex
   }
 }
 
+std::function<void()> check_of(const std::shared_ptr<Backend>& control_plane) {
+  if (!control_plane) return {};
+  return [control_plane] { control_plane->check(); };
+}
+
 }  // namespace
 
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
@@ -132,12 +144,19 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
   std::vector<GroupImpl::DeviceBackend> backends;
   for (const ChosenModule& chosen : modules) {
     const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys), check);
-    const BackendContext context{
+    BackendContext context{
         *own_keys,   group.rank,    group.size,
         group.name,  group.timeout, deadline,
         master_host, check,         [](const std::string& message) { log(LogLevel::debug, message); }};
+    context.cuda_device = group.cuda_device;
+    if (chosen.module->uses_control_plane) {
+      if (!backends.empty()) context.control_plane = backends.front().backend;
+      context.lasting_store = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys),
+                                            check_of(context.control_plane));
+    }
     const std::shared_ptr<Backend> made = create(*chosen.module, context, group.hosts);
     for (const Device::Kind device : chosen.devices) backends.push_back({device, made});
+    if (chosen.devices.empty()) backends.push_back({std::nullopt, made});
   }
   return backends;
 }

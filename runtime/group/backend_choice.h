@@ -16,7 +16,7 @@ namespace dlaunch::internal {
 
 struct ChosenModule {
   const BackendModule* module;
-  std::vector<Device::Kind> devices;
+  std::vector<Device::Kind> devices;  // none: the control plane of the others only
 };
 
 // Throws DistBackendError: unreadable, unknown, not usable here, not for that device, or two for one.
@@ -29,8 +29,8 @@ std::string checked_name(Registry& registry, std::string_view text);
 // The same text for the same modules and devices: "cpu:gloo,cuda:nccl".
 std::string in_words(const std::vector<ChosenModule>& modules);
 
-// Makes each module's backend. `check`: as backend_store's. REQUIRES: all ranks of the group do the same
-// concurrently.
+// Makes each module's backend, in this order. `check`: as backend_store's. REQUIRES: all ranks of the group
+// do the same concurrently.
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
                                                     const GroupDescription& group, Deadline deadline,

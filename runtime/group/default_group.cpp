@@ -62,7 +62,8 @@ void warn_of_levels(const std::vector<PeerInfo>& peers) {
 
 std::string backend_name(const InitOptions& options, const std::optional<RankPreset>& preset) {
   if (!options.backend.empty()) return plain_name(options.backend);
-  return preset ? preset->backend : "gloo";
+  if (preset) return preset->backend;
+  return registry().find("nccl") ? "cpu:gloo,cuda:nccl" : "gloo";
 }
 
 }  // namespace
@@ -193,6 +194,7 @@ DefaultGroup DefaultGroupInit::form(const LivenessSocket* liveness_socket, std::
   const std::string& name = options_.group_name;
   GroupDescription description{name.empty() ? "default" : name, rank, self_.world_size, options_.timeout,
                                backend_};
+  description.cuda_device = options_.device_id;
   description.ranks.resize(static_cast<std::size_t>(self_.world_size));
   std::iota(description.ranks.begin(), description.ranks.end(), 0);
 

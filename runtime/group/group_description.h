@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct GroupDescription {
   int global_rank = -1;               // of this process in the default group, also if it is not a member
   // By rank in this group; empty: unknown.
   std::vector<std::string> hosts = {};
-  std::vector<bool> compares = {};  // at DebugLevel::detail when the ranks met
+  std::vector<bool> compares = {};      // at DebugLevel::detail when the ranks met
+  std::optional<int> cuda_device = {};  // that the program has named for this rank
 };
 
 }  // namespace dlaunch::internal

@@ -13,6 +13,7 @@
 #include "runtime/base/quick_clock.h"
 #include "runtime/group/argument_checks.h"
 #include "runtime/group/profiler.h"
+#include "runtime/group/together.h"
 #include "runtime/group/when_all.h"
 #include "runtime/record/call_stack.h"
 #include "runtime/rendezvous/loss_propagation.h"
@@ -34,6 +35,12 @@ struct OfTheOriginal {
   std::vector<GroupImpl::DeviceBackend> backends;
   std::shared_ptr<Store> keys;
 };
+
+// Of the Work that the program gets for one of a backend.
+std::function<bool()> order_of(const Work& inner) {
+  if (!inner.is_on_stream()) return {};
+  return [inner] { return inner.order_stream(); };
+}
 
 // For ever.
 void keep(OfTheOriginal one) {
@@ -124,9 +131,15 @@ std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
 // With state_mutex_ or call_mutex_ held: backends are removed with both.
 const std::shared_ptr<Backend>* GroupImpl::find_backend(std::optional<Device> device) const {
   for (const DeviceBackend& entry : backends_) {
-    if (!device || entry.device == device->kind) return &entry.backend;
+    if (entry.device && (!device || entry.device == device->kind)) return &entry.backend;
   }
   return nullptr;
+}
+
+void GroupImpl::require_offered(Backend& backend, const char* name, const CallSubject& call) const {
+  const std::string why = backend.why_not(call);
+  if (why.empty()) return;
+  throw DistBackendError(why, {.rank = description_.rank, .operation = name, .group = description_.name});
 }
 
 Timeout GroupImpl::timeout_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
@@ -147,6 +160,7 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
   const std::lock_guard turn(call_mutex_);
   const std::shared_ptr<Backend>* const found = is_usable_ ? find_backend(call.device) : nullptr;
   Backend& backend = found != nullptr ? **found : *usable_backend(call.name, call.device);
+  require_offered(backend, call.name, call.subject());
   // Only after all checks that can fail on this rank alone: the numbers must stay equal on all ranks.
   const Operation operation{++sequence_, limit.deadline(), options.async_op};
   const auto context = [&] {
@@ -165,20 +179,28 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
                    .deadline = operation.deadline},
                   context());
   }
+  for (const DeviceBackend& entry : backends_) {
+    if (entry.backend.get() != &backend) entry.backend->enter(operation.sequence);
+  }
   const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                              recording.hand_over()};
+  Work work;
   try {
     const Work inner = start(backend, operation);
-    if (options.async_op) return finish_with_context(WorkSource(), inner, context(), trace);
-    inner.wait();
-    report_end(trace, true);
-    return {};
+    if (!options.async_op && !inner.order_stream()) inner.synchronize();
+    if (!options.async_op && inner.has_ended()) {
+      inner.synchronize();  // throws if it has failed
+      report_end(trace, true);
+      return {};
+    }
+    work = finish_with_context(WorkSource(order_of(inner)), inner, context(), trace);
   } catch (...) {
     report_end(trace, false);
     const std::exception_ptr error = located(std::current_exception(), context());
     fail(error);
     std::rethrow_exception(error);
   }
+  return options.async_op ? work : Work();
 }
 
 Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
@@ -186,14 +208,22 @@ Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
   if (skips_as_non_member(name)) return {};
   (void)timeout_for(name, options.timeout);
   (void)usable_backend(name, std::nullopt);
-  for (const Prepared& one : all) (void)usable_backend(one.name, one.device);
+  Together together_started;
+  for (const Prepared& one : all) {
+    const std::shared_ptr<Backend> backend = usable_backend(one.name, one.device);
+    require_offered(*backend, one.name, one.spec().subject());
+    together_started.add(backend);
+  }
   OperationOptions each = options;
   each.async_op = true;
   std::vector<Work> works;
   works.reserve(all.size());
   try {
+    together_started.begin();
     for (const Prepared& one : all) works.push_back(run(one.spec(), each, one.start));
+    together_started.end();
   } catch (...) {
+    together_started.give_up();
     wait_all_noexcept(works);
     throw;
   }
@@ -204,10 +234,11 @@ Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
 }
 
 // Without call_mutex_: a receive may wait for data that another thread has yet to send.
-Work GroupImpl::run_message(const OperationSpec& call, int peer, const MessageOptions& options, bool awaited,
-                            Start start) {
+Work GroupImpl::run_message(const OperationSpec& call, int peer, Tag tag, const MessageOptions& options,
+                            bool awaited, Start start) {
   const Timeout limit = timeout_for(call.name, options.timeout);
   const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
+  require_offered(*backend, call.name, subject_of_message(call.record.dtype, call.device, tag, peer));
   const Operation operation{++messages_, limit.deadline(), !awaited};
   const auto context = [&] {
     return ErrorContext{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
@@ -217,10 +248,13 @@ Work GroupImpl::run_message(const OperationSpec& call, int peer, const MessageOp
   Work inner;  // keeps its error until the end
   try {
     inner = start(*backend, operation);
-    if (!awaited) return finish_with_context(WorkSource::of_message(), inner, context(), trace);
-    inner.wait();
-    report_end(trace, true);
-    return inner;
+    if (awaited && !inner.order_stream()) inner.synchronize();
+    if (awaited && inner.has_ended()) {
+      inner.synchronize();
+      report_end(trace, true);
+      return inner;
+    }
+    return finish_with_context(WorkSource::of_message(order_of(inner)), inner, context(), trace);
   } catch (...) {
     report_end(trace, false);
     const std::exception_ptr error = located(std::current_exception(), context());
@@ -428,7 +462,9 @@ void GroupImpl::destroy() {
     is_usable_ = false;
   }
   if (has_part) {
-    for (const std::shared_ptr<Backend>& backend : all_backends()) backend->shutdown();
+    // In the reverse order in which they were made: one may be the control plane of a later one.
+    const std::vector<std::shared_ptr<Backend>> all = all_backends();
+    for (auto backend = all.rbegin(); backend != all.rend(); ++backend) (*backend)->shutdown();
   }
   end_backends();
   recorder_.leave();

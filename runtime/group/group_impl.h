@@ -29,8 +29,8 @@ namespace dlaunch::internal {
 class GroupImpl {
  public:
   struct DeviceBackend {
-    Device::Kind device;
-    std::shared_ptr<Backend> backend;  // may serve several devices
+    std::optional<Device::Kind> device;  // none: it is the control plane of the others only
+    std::shared_ptr<Backend> backend;    // may serve several devices
   };
   // The owner of a message's tag: equal numbers of two owners are different tags.
   enum class Tags : std::uint8_t { program, objects, breakpoints };
@@ -97,6 +97,9 @@ class GroupImpl {
     FunctionRef<std::string()> describe;  // what all ranks must agree on
     GroupRecorder::What record;
     FunctionRef<std::string()> splits = {};  // if sizes may differ between the ranks: splits_text()
+    std::optional<ReduceOp> op = {};
+
+    [[nodiscard]] CallSubject subject() const { return {.dtype = record.dtype, .op = op, .device = device}; }
   };
   // An operation that has not started; its arguments are checked and copied.
   struct Prepared {
@@ -106,9 +109,10 @@ class GroupImpl {
     std::function<std::string()> describe;
     GroupRecorder::What record;
     std::function<Work(Backend&, const Operation&)> start;
+    std::optional<ReduceOp> op = {};
 
     // REQUIRES: outlives the result.
-    [[nodiscard]] OperationSpec spec() const { return {name, device, bytes, describe, record}; }
+    [[nodiscard]] OperationSpec spec() const { return {name, device, bytes, describe, record, {}, op}; }
   };
   [[nodiscard]] Prepared prepare_all_reduce_coalesced(std::vector<Tensor> tensors,
                                                       const Reduction& reduction) const;
@@ -146,6 +150,11 @@ class GroupImpl {
     RecordMark mark;
   };
 
+  [[nodiscard]] static CallSubject subject_of_message(std::optional<DType> dtype,
+                                                      std::optional<Device> device, Tag tag, int peer) {
+    return {.dtype = dtype, .device = device, .is_message = true, .tag = tag, .peer = peer};
+  }
+
   // With the checks of the operation.
   [[nodiscard]] std::vector<Tensor> parts_to_gather(const Tensor& output, const Tensor& input) const;
   [[nodiscard]] std::vector<Tensor> parts_to_scatter(const Tensor& output, const Tensor& input,
@@ -153,7 +162,9 @@ class GroupImpl {
 
   // One operation, from its number to its result.
   Work run(const OperationSpec& call, const OperationOptions& options, Start start);
-  Work run_message(const OperationSpec& call, int peer, const MessageOptions& options, bool awaited,
+  // Throws DistBackendError if the backend cannot carry out such a call.
+  void require_offered(Backend& backend, const char* name, const CallSubject& call) const;
+  Work run_message(const OperationSpec& call, int peer, Tag tag, const MessageOptions& options, bool awaited,
                    Start start);
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                            OperationTrace trace);

@@ -47,8 +47,9 @@ Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOpt
   const auto describe = [&] {
     return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + ")";
   };
-  const OperationSpec call{name, tensor.device(), tensor.nbytes(), describe,
-                           recorded(page::Operation::all_reduce, tensor)};
+  const OperationSpec call{
+      name, tensor.device(), tensor.nbytes(), describe, recorded(page::Operation::all_reduce, tensor), {},
+      op};
   const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.all_reduce(tensor, reduction, operation);
   };
@@ -160,8 +161,8 @@ Work GroupImpl::reduce(const Tensor& tensor, int dst, ReduceOp op, const Operati
   const auto describe = [&] {
     return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + root("dst", dst) + ")";
   };
-  const OperationSpec call{name, tensor.device(), tensor.nbytes(), describe,
-                           recorded(page::Operation::reduce, tensor)};
+  const OperationSpec call{
+      name, tensor.device(), tensor.nbytes(), describe, recorded(page::Operation::reduce, tensor), {}, op};
   const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.reduce(tensor, dst, reduction, operation);
   };
@@ -250,7 +251,9 @@ Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
       output.device(),
       bytes_of(inputs),
       describe,
-      {page::Operation::reduce_scatter, output.dtype(), elements_of(inputs), output.numel()}};
+      {page::Operation::reduce_scatter, output.dtype(), elements_of(inputs), output.numel()},
+      {},
+      op};
   const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.reduce_scatter(output, inputs, reduction, operation);
   };
@@ -278,7 +281,8 @@ GroupImpl::Prepared GroupImpl::prepare_reduce_scatter_tensor(const Tensor& outpu
           [output, reduction, parts = parts_to_scatter(output, input, reduction.op)](
               Backend& backend, const Operation& operation) {
             return backend.reduce_scatter(output, parts, reduction, operation);
-          }};
+          },
+          reduction.op};
 }
 
 Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op,
@@ -293,7 +297,9 @@ Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input,
       output.device(),
       input.nbytes(),
       describe,
-      {page::Operation::reduce_scatter_tensor, output.dtype(), input.numel(), output.numel()}};
+      {page::Operation::reduce_scatter_tensor, output.dtype(), input.numel(), output.numel()},
+      {},
+      op};
   const auto start = [&](Backend& backend, const Operation& operation) {
     return backend.reduce_scatter(output, parts, reduction, operation);
   };
@@ -386,7 +392,8 @@ GroupImpl::Prepared GroupImpl::prepare_all_reduce_coalesced(std::vector<Tensor> 
           {page::Operation::all_reduce_coalesced, first.dtype(), count, count},
           [shared, reduction](Backend& backend, const Operation& operation) {
             return backend.all_reduce_coalesced(*shared, reduction, operation);
-          }};
+          },
+          reduction.op};
 }
 
 Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op,
@@ -431,63 +438,6 @@ Work GroupImpl::reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs,
       [this, reduction = Reduction{op, options.premul_factor}](const Tensor& output, const Tensor& input) {
         return prepare_reduce_scatter_tensor(output, input, reduction);
       });
-}
-
-Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags, bool awaited) {
-  if (skips_as_non_member("send")) return {};
-  require_message(description_, "send", tensor, dst, false);
-  const auto describe = [] { return std::string("send"); };
-  const OperationSpec call{"send",
-                           tensor.device(),
-                           tensor.nbytes(),
-                           describe,
-                           {page::Operation::send, tensor.dtype(), tensor.numel(), 0}};
-  const auto start = [&](Backend& backend, const Operation& operation) {
-    return backend.send(tensor, dst, tag_of(tags, options.tag), operation);
-  };
-  return run_message(call, dst, options, awaited, start);
-}
-
-Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags, bool awaited) {
-  if (skips_as_non_member("recv")) return {};
-  require_message(description_, "recv", tensor, src, true);
-  const auto describe = [] { return std::string("recv"); };
-  const OperationSpec call{"recv",
-                           tensor.device(),
-                           tensor.nbytes(),
-                           describe,
-                           {page::Operation::recv, tensor.dtype(), 0, tensor.numel()}};
-  const auto start = [&](Backend& backend, const Operation& operation) {
-    return backend.recv(tensor, src, tag_of(tags, options.tag), operation);
-  };
-  return run_message(call, src, options, awaited, start);
-}
-
-std::vector<Work> GroupImpl::batch_isend_irecv(std::span<const P2POp> ops) {
-  constexpr const char* name = "batch_isend_irecv";
-  const auto group_of = [this](const P2POp& op) -> GroupImpl& { return op.group ? of(op.group) : *this; };
-  if (ops.empty() && !skips_as_non_member(name)) (void)usable_backend(name, std::nullopt);
-  for (const P2POp& op : ops) {
-    GroupImpl& group = group_of(op);
-    if (group.skips_as_non_member(name)) continue;
-    (void)group.usable_backend(name, std::nullopt);
-    require_message(group.description(), name, op.tensor, op.peer, op.kind == P2POp::Kind::irecv);
-    (void)group.usable_backend(name, op.tensor.device());
-  }
-  std::vector<Work> works;
-  works.reserve(ops.size());
-  try {
-    for (const P2POp& op : ops) {
-      const MessageOptions options{.tag = op.tag, .timeout = std::nullopt};
-      GroupImpl& group = group_of(op);
-      works.push_back(op.kind == P2POp::Kind::isend ? group.isend(op.tensor, op.peer, options)
-                                                    : group.irecv(op.tensor, op.peer, options));
-    }
-  } catch (...) {
-    wait_all_noexcept(works);
-    throw;
-  }
-  return works;
 }
 
 }  // namespace dlaunch::internal

@@ -41,6 +41,7 @@ GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewG
   if (!is_timeout(description.timeout)) throw DistError(std::string("new_group: ") + no_timeout_at_all);
   description.ranks = members;
   description.global_rank = parent.rank;
+  description.cuda_device = parent.cuda_device;
   for (const int member : members) {
     if (static_cast<std::size_t>(member) < parent.hosts.size()) {
       description.hosts.push_back(parent.hosts[static_cast<std::size_t>(member)]);

@@ -85,7 +85,8 @@ void ProcessGroup::send(const Tensor& tensor, int dst, const MessageOptions& opt
 int ProcessGroup::recv(const Tensor& tensor, int src, const MessageOptions& options) const {
   const Work work = GroupImpl::of(*this).irecv(tensor, src, options, GroupImpl::Tags::program, true);
   work.wait();
-  return work.source_rank();
+  const int source = work.source_rank();
+  return source < 0 && work.is_on_stream() ? src : source;  // the stream has yet to receive it
 }
 Work ProcessGroup::isend(const Tensor& tensor, int dst, const MessageOptions& options) const {
   return GroupImpl::of(*this).isend(tensor, dst, options);

@@ -9,13 +9,17 @@ namespace dlaunch::internal {
 Work when_all(std::span<const Work> works) {
   if (works.empty()) return {};
   struct State {
+    explicit State(std::span<const Work> all)
+        : works(all.begin(), all.end()), left(works.size()), source([its = works] {
+            bool is_ordered = true;
+            for (const Work& work : its) is_ordered &= work.order_stream();
+            return is_ordered;
+          }) {}
     std::vector<Work> works;
     std::atomic<std::size_t> left;
     WorkSource source;
   };
-  const auto state = std::make_shared<State>();
-  state->works.assign(works.begin(), works.end());
-  state->left = works.size();
+  const auto state = std::make_shared<State>(works);
   for (const Work& work : works) {
     work.then([state](const Work&) {
       if (state->left.fetch_sub(1) > 1) return;

@@ -49,6 +49,7 @@ struct Work::State {
   enum class Stage : std::uint8_t { running, calling_back, over };
 
   const bool is_message;
+  const std::function<bool()> order;  // if it runs on a stream
   const OwnProcess own_process;
 
   std::mutex mutex;
@@ -61,7 +62,8 @@ struct Work::State {
   bool seen = false;  // the program has read the result
   std::optional<WaitRecord> awaited;
 
-  explicit State(bool of_message) : is_message(of_message) {}
+  State(bool of_message, std::function<bool()> order_stream)
+      : is_message(of_message), order(std::move(order_stream)) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -123,7 +125,22 @@ struct Work::State {
   }
 };
 
+bool Work::order_stream() const {
+  if (!state_) return true;
+  {
+    const auto lock = state_->look();
+    if (state_->has_ended()) return !state_->error;
+    if (!state_->own_process.is_this()) throw DistError(forked_copy);
+  }
+  return state_->order && state_->order();
+}
+
 void Work::wait() const {
+  if (state_ && state_->order && order_stream()) return;
+  synchronize();
+}
+
+void Work::synchronize() const {
   if (!state_) return;
   std::unique_lock lock = state_->look();
   while (!state_->await(lock, longest_timeout)) {
@@ -143,13 +160,21 @@ void Work::wait(std::chrono::milliseconds timeout) const {
 }
 
 bool Work::is_completed() const {
+  if (!state_ || (state_->order && order_stream())) return true;
+  const auto lock = state_->look();
+  return state_->is_done();
+}
+
+bool Work::is_on_stream() const { return state_ && state_->order; }
+
+bool Work::has_ended() const {
   if (!state_) return true;
   const auto lock = state_->look();
   return state_->is_done();
 }
 
 bool Work::is_success() const {
-  if (!state_) return true;
+  if (!state_ || (state_->order && order_stream())) return true;
   const auto lock = state_->look();
   return state_->is_done() && !state_->error;
 }
@@ -195,9 +220,13 @@ std::future<void> Work::get_future() const {
   return promise->get_future();
 }
 
-WorkSource::WorkSource() : WorkSource(std::make_shared<Work::State>(false)) {}
+WorkSource::WorkSource() : WorkSource(std::function<bool()>()) {}
+WorkSource::WorkSource(std::function<bool()> order)
+    : WorkSource(std::make_shared<Work::State>(false, std::move(order))) {}
 WorkSource::WorkSource(std::shared_ptr<Work::State> state) : state_(std::move(state)) {}
-WorkSource WorkSource::of_message() { return WorkSource(std::make_shared<Work::State>(true)); }
+WorkSource WorkSource::of_message(std::function<bool()> order) {
+  return WorkSource(std::make_shared<Work::State>(true, std::move(order)));
+}
 Work WorkSource::work() const { return Work(state_); }
 void WorkSource::succeed() const { state_->complete(state_, nullptr, -1, true); }
 void WorkSource::succeed_from(int source_rank) const { state_->complete(state_, nullptr, source_rank, true); }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +46,8 @@ using LossCheck = std::function<void()>;
 // Writes to the library's log, at the level debug.
 using WriteLog = std::function<void(const std::string& message)>;
 
+class Backend;
+
 // What a backend is made from. The store is valid during the call of BackendModule::create only.
 struct BackendContext {
   BackendStore& store;
@@ -59,7 +62,12 @@ struct BackendContext {
   // waits for the others by other means than the store, whose waits call it themselves; valid as long as the
   // store, any thread. Empty if losses cannot be detected.
   LossCheck check;
-  WriteLog log = {};  // empty: there is no log
+  WriteLog log = {};                    // empty: there is no log
+  std::optional<int> cuda_device = {};  // that the program has named for this rank
+  // For a module that uses_control_plane: another backend of the same ranks, for its check(), enter() and
+  // explain_delay(); null: there is none. And the group's part of the store for longer than the call.
+  std::shared_ptr<Backend> control_plane = {};
+  std::shared_ptr<BackendStore> lasting_store = {};
 };
 
 // One call of a collective, as the group has checked and numbered it.
@@ -76,6 +84,16 @@ using Tag = std::uint64_t;
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   double factor = 1.0;  // of premul_sum
+};
+
+// What a call is about, before it has a number.
+struct CallSubject {
+  std::optional<DType> dtype = {};
+  std::optional<ReduceOp> op = {};
+  std::optional<Device> device = {};
+  bool is_message = false;
+  Tag tag = 0;   // of a message
+  int peer = 0;  // of a message; may be any_source
 };
 
 // One group's engine. The group guarantees: arguments are checked (sizes, roots, dtypes known, devices among
@@ -105,6 +123,15 @@ class DLAUNCH_EXPORT Backend {
   virtual Work all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
                                     const Operation& operation);
 
+  // Why the backend cannot carry out such a call, as a clause; empty: it can. The call is then rejected
+  // before it has a number, and the group stays usable. Any thread. Unless overridden empty.
+  virtual std::string why_not(const CallSubject& call);
+
+  // What this thread calls between the two is started together, by end_together(); their Works exist before,
+  // and end with an error if that throws. Unless overridden each call is started by itself.
+  virtual void begin_together();
+  virtual void end_together();
+
   // Point to point. These come from several threads at once and are numbered apart from the collectives. If
   // operation.async is false the caller waits for the Work at once: they may, too. `src` any_source: from any
   // rank. A receive completes with succeed_from().
@@ -120,6 +147,14 @@ class DLAUNCH_EXPORT Backend {
   // Throws DistNetworkError if another rank is known to be lost. Does not block; any thread. Unless
   // overridden it never throws.
   virtual void check();
+
+  // For another backend of the same group, whose ranks cannot report to each other (its control plane). This
+  // rank takes part in operation `sequence` from now on. Must cost next to nothing.
+  virtual void enter(std::uint64_t sequence) noexcept;
+  // That operation is late: throws DistNetworkError that names the ranks that have not entered it, or the
+  // cause that another rank knows. Returns if there are none. Takes a second at most. Unless overridden these
+  // two do nothing.
+  virtual void explain_delay(std::uint64_t sequence);
 
   // The ranks that are known to have left the group in order. Does not block; any thread. Unless overridden
   // none.
@@ -171,6 +206,7 @@ struct BackendModule {
   // Called on every rank of the new group at the same time.
   std::unique_ptr<Backend> (*create)(const BackendContext& context) = nullptr;
   const BackendWorld* world = nullptr;  // null: it has none
+  bool uses_control_plane = false;  // the group then has another backend too, gloo if the program names none
 };
 
 // Makes a backend known under its name; `module` must live as long as the process. Throws DistError if the

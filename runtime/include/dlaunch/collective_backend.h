@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,6 +47,8 @@ class DLAUNCH_EXPORT CollectiveBackend final : public Backend {
   Work recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) override;
   std::shared_ptr<std::byte> allocate_shared(std::size_t size, std::string& why) override;
   void check() override;
+  void enter(std::uint64_t sequence) noexcept override;
+  void explain_delay(std::uint64_t sequence) override;
   std::vector<int> departed() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown() noexcept override;

@@ -39,7 +39,8 @@ namespace dlaunch {
 inline namespace v1 {
 
 struct InitOptions {
-  // "gloo", or one per device: "cpu:gloo,cuda:nccl"; or a BackendName. Case does not matter. Empty: "gloo".
+  // "gloo", or one per device: "cpu:gloo,cuda:nccl"; or a BackendName. Case does not matter. Empty: that one
+  // if this process can use a GPU, else "gloo".
   //
   // gloo connects over the network interface that reaches the master, or over all those that the environment
   // variable DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME, names: "eth0,eth1", as many on every rank, in
@@ -66,6 +67,9 @@ struct InitOptions {
   int world_size = -1;
   std::shared_ptr<KeyValueStore> store = {};
   std::string group_name = {};  // for messages, and for keeping apart worlds in one store. Empty: "default"
+  // The CUDA device of this rank, for the backend nccl; no other is used then, and the ranks connect their
+  // devices before the call returns. Absent: the device of the first tensor.
+  std::optional<int> device_id = {};
 };
 
 // Makes the default group. Returns when all ranks have joined. If the timeout passes before, it throws an
@@ -218,7 +222,7 @@ DLAUNCH_EXPORT void breakpoint(int rank = 0, const ProcessGroup& group = {});
 // Whether a module of this name is installed (backend.h) and reports that it works in this process.
 DLAUNCH_EXPORT bool is_backend_available(std::string_view name);
 DLAUNCH_EXPORT bool is_gloo_available();
-DLAUNCH_EXPORT bool is_nccl_available();  // dlaunch brings no such module: true only with a third party's
+DLAUNCH_EXPORT bool is_nccl_available();  // NCCL, CUDA's runtime, the driver and a device are there
 DLAUNCH_EXPORT bool is_mpi_available();   // true only with a third party's module
 
 DLAUNCH_EXPORT bool is_dlaunch_launched();       // started by dlaunch

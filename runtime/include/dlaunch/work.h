@@ -24,6 +24,13 @@ inline constexpr int any_source = -1;
 // waited for a failed operation, the group's next call throws its error, and the error is logged as a
 // warning, once if one cause ends several operations.
 //
+// An operation on CUDA tensors (backend nccl) runs on a stream of the GPU, and the host goes on: wait() makes
+// the calling thread's current stream (stream.h) wait for it, as in torch.distributed, and is_completed() and
+// is_success() report that it has been started and ordered so. then(), get_future(), synchronize() and a
+// wait() with a timeout are about the end on the device. The tensor's memory must stay valid until then, or
+// be freed in an order of streams. With the environment variable TORCH_NCCL_BLOCKING_WAIT=1 (or
+// NCCL_BLOCKING_WAIT=1) all members are about the end on the device, and wait() blocks.
+//
 // For `dlaunch --hang-timeout` a message counts as waiting during wait(), after then() or get_future(), and
 // while the program polls it (is_completed() and the like, or a short wait()). A receive that was posted in
 // advance and is not polled does not count.
@@ -34,11 +41,16 @@ class DLAUNCH_EXPORT Work {
   Work() = default;
 
   // Returns when the operation has succeeded; throws its DistError if it has
-  // failed. Every call does so, not only the first.
+  // failed. Every call does so, not only the first. If it runs on a stream: see above.
   void wait() const;
 
-  // The same as wait(): CPU tensors have no stream that could wait instead.
-  void synchronize() const { wait(); }
+  // Returns when the operation has succeeded, also if it runs on a stream; throws its DistError.
+  void synchronize() const;
+
+  // If the operation runs on a stream, and has not failed: makes this thread's current stream wait for it,
+  // and returns true; also if it has succeeded. Otherwise false: only synchronize() can wait for it. Does not
+  // block.
+  [[nodiscard]] bool order_stream() const;
 
   // wait(), but throws DistError if the operation has not completed within
   // `timeout`. The operation goes on.
@@ -46,6 +58,11 @@ class DLAUNCH_EXPORT Work {
 
   [[nodiscard]] bool is_completed() const;  // success or error
   [[nodiscard]] bool is_success() const;    // completed without an error
+
+  // Whether the operation runs, or ran, on a stream.
+  [[nodiscard]] bool is_on_stream() const;
+  // Success or error, also on the device.
+  [[nodiscard]] bool has_ended() const;
 
   // Why it failed; null while it runs and after a success.
   [[nodiscard]] std::exception_ptr exception() const;
@@ -76,6 +93,10 @@ class DLAUNCH_EXPORT Work {
 class DLAUNCH_EXPORT WorkSource {
  public:
   WorkSource();
+  // Of an operation that runs on a stream. `order` makes the calling thread's current stream wait for its
+  // end; false: it cannot any more. It must not block or throw, and any thread may call it as long as a Work
+  // exists.
+  explicit WorkSource(std::function<bool()> order);
 
   [[nodiscard]] Work work() const;
 
@@ -89,7 +110,7 @@ class DLAUNCH_EXPORT WorkSource {
  private:
   friend class internal::GroupImpl;
   explicit WorkSource(std::shared_ptr<Work::State> state);
-  static WorkSource of_message();
+  static WorkSource of_message(std::function<bool()> order);
 
   std::shared_ptr<Work::State> state_;
 };

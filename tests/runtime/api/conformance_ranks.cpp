@@ -2,6 +2,7 @@
 // each rank has in the end to DIRECTORY/rank<N> (conformance_values.h).
 //
 //   conformance_ranks DIRECTORY WORLD_SIZE
+//   conformance_nccl_ranks DIRECTORY WORLD_SIZE   on CUDA devices, what the backend nccl offers
 //
 // Starts the ranks itself, or is one of them if a launcher has given it a rank. If that is MPI's, the backend
 // is mpi.
@@ -41,7 +42,7 @@ Operations operations_of() {
     operations.insert(operations.end(),
                       {{ReduceOp::product, "product"}, {ReduceOp::min, "min"}, {ReduceOp::max, "max"}});
   }
-  if constexpr (std::is_integral_v<T>) {
+  if (std::is_integral_v<T> && placement == nullptr) {
     operations.insert(operations.end(),
                       {{ReduceOp::band, "band"}, {ReduceOp::bor, "bor"}, {ReduceOp::bxor, "bxor"}});
   }
@@ -169,12 +170,7 @@ class Cells {
     if (!sends_first) dlaunch::send(view(values), next());
     records_.put(received);
 
-    start("recv/any");
-    received.assign(count_, T());
-    const dlaunch::Work sent = dlaunch::isend(view(values), next());
-    dlaunch::recv(view(received));
-    sent.wait();
-    records_.put(received);
+    if (placement == nullptr) receive_from_any(values);
 
     start("batch_isend_irecv");
     received.assign(count_, T());
@@ -186,6 +182,15 @@ class Cells {
   }
 
  private:
+  void receive_from_any(std::vector<T>& values) {
+    start("recv/any");
+    std::vector<T> received(count_);
+    const dlaunch::Work sent = dlaunch::isend(view(values), next());
+    dlaunch::recv(view(received));
+    sent.wait();
+    records_.put(received);
+  }
+
   void start(const std::string& call) { records_.start(call, dtype_, count_); }
 
   [[nodiscard]] int next() const { return (rank_ + 1) % size_; }
@@ -199,9 +204,11 @@ class Cells {
   // Another length and other values, for calls that take several.
   [[nodiscard]] std::vector<T> own_second() const { return values_of<T>(rank_ + size_, 2 * count_); }
   [[nodiscard]] std::vector<T> of_all_ranks() const { return values_of<T>(rank_, ranks_ * count_); }
-  [[nodiscard]] static std::vector<T> joined(std::vector<T> first, const std::vector<T>& second) {
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
+  [[nodiscard]] static std::vector<T> joined(const std::vector<T>& first, const std::vector<T>& second) {
+    if (placement != nullptr) placement->fetch();
+    std::vector<T> all = first;
+    all.insert(all.end(), second.begin(), second.end());
+    return all;
   }
 
   void reduce(ReduceOp op, const std::string& name) {
@@ -217,7 +224,7 @@ class Cells {
     std::vector<T> second = own_second();
     const std::vector<Tensor> tensors = {view(first), view(second)};
     dlaunch::all_reduce_coalesced(tensors, op);
-    records_.put(joined(std::move(first), second));
+    records_.put(joined(first, second));
   }
 
   void reduce_scatter(ReduceOp op, const std::string& name) {
@@ -258,7 +265,8 @@ struct Rank {
     for (const std::size_t count : counts) {
       Cells<T> cells(records, dtype, count, rank, size);
       if constexpr (has_collectives<T>) cells.main_collectives();
-      if (size > 1) cells.main_messages();
+      // Over NCCL a message waits for its receiver, and these would wait for each other.
+      if (size > 1 && placement == nullptr) cells.main_messages();
     }
 
     counts = fewer_counts;
@@ -305,6 +313,8 @@ struct Rank {
 void run_as_rank(int rank, int size, const std::string& path, CellName& cell,
                  const dlaunch::InitOptions& options = {}) {
   Records records(path, cell);
+  const std::unique_ptr<Placement> device = device_placement(rank);
+  placement = device.get();
   dlaunch::init_process_group(options);
   const Rank all = {records, rank, size};
   all.run<std::int8_t>("int8");
@@ -319,7 +329,7 @@ void run_as_rank(int rank, int size, const std::string& path, CellName& cell,
   all.run<double>("float64");
   all.run<std::complex<float>>("complex64");
   all.run<std::complex<double>>("complex128");
-  all.run_objects();
+  if (placement == nullptr) all.run_objects();
   dlaunch::destroy_process_group();
   if (!records.good()) throw std::runtime_error("the results cannot be written");
 }
@@ -331,6 +341,7 @@ int main(int argc, char** argv) {
   const std::string directory = argv[1];
   const int size = std::atoi(argv[2]);
   dlaunch::InitOptions options;
+  if (std::string(argv[0]).ends_with("conformance_nccl_ranks")) options.backend = "nccl";
   const char* own_rank = std::getenv("RANK");
   for (const char* const name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
     if (own_rank != nullptr || std::getenv(name) == nullptr) continue;
@@ -351,7 +362,7 @@ int main(int argc, char** argv) {
   try {
     dlaunch::spawn(
         [&](int rank) {
-          run_as_rank(rank, size, directory + "/rank" + std::to_string(rank), cells.data()[rank]);
+          run_as_rank(rank, size, directory + "/rank" + std::to_string(rank), cells.data()[rank], options);
         },
         size);
     return 0;

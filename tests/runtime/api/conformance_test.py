@@ -94,6 +94,22 @@ def difference(ours, theirs, dtype, roundings):
     return None
 
 
+def compare_with_gloo(test, ours, over_gloo, size, at_least):
+    """Each cell that a backend has written to the folder `ours` against the same of our backend gloo."""
+    for rank in range(size):
+        with open(f"{ours}/rank{rank}", "rb") as own, open(f"{over_gloo}/rank{rank}", "rb") as others:
+            mine, wanted = records(own), records(others)
+            test.assertLessEqual(mine.keys(), wanted.keys())
+            test.assertGreater(len(mine), at_least)
+            for cell, (begin, length) in mine.items():
+                own.seek(begin)
+                result = own.read(length)
+                others.seek(wanted[cell][0])
+                expected = others.read(wanted[cell][1])
+                if result != expected:
+                    test.assertIsNone(difference(result, expected, cell.split()[1], size), f"rank {rank} of {size}: {cell}")
+
+
 class Conformance(unittest.TestCase):
     def setUp(self):
         self.python = python_with_torch()

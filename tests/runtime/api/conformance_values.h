@@ -14,6 +14,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/runtime/api/conformance_placement.h"
+
 // std::vector<bool> has no memory to look at.
 enum class Truth : std::uint8_t { no, yes };
 
@@ -55,10 +57,12 @@ std::vector<T> values_of(int rank, std::size_t count, bool thirds = false) {
 template <class T>
 dlaunch::Tensor view(T* data, std::size_t count) {
   const auto length = static_cast<std::int64_t>(count);
+  const dlaunch::Device device = placement != nullptr ? placement->device() : dlaunch::Device();
+  if (placement != nullptr) data = static_cast<T*>(placement->place(data, count * sizeof(T)));
   if constexpr (std::is_same_v<T, Truth>) {
-    return {static_cast<void*>(data), dlaunch::DType::boolean, std::span(&length, 1)};
+    return {static_cast<void*>(data), dlaunch::DType::boolean, std::span(&length, 1), device};
   } else {
-    return dlaunch::Tensor::from(data, {length});
+    return dlaunch::Tensor::from(data, {length}, device);
   }
 }
 
@@ -71,6 +75,7 @@ dlaunch::Tensor view(std::vector<T>& values) {
 template <class T>
 std::vector<dlaunch::Tensor> cut(std::vector<T>& values, std::size_t parts) {
   const std::size_t length = parts == 0 ? 0 : values.size() / parts;
+  if (parts > 0) (void)view(values);  // as one array
   std::vector<dlaunch::Tensor> views;
   for (std::size_t i = 0; i < parts; ++i) views.push_back(view(values.data() + i * length, length));
   return views;
@@ -86,10 +91,12 @@ class Records {
 
   // What follows is this cell's, until the next one starts.
   void start(const std::string& call, const std::string& dtype, std::size_t count) {
+    if (placement != nullptr) placement->forget();
     std::snprintf(cell_.data(), cell_.size(), "%s %s %zu", call.c_str(), dtype.c_str(), count);
   }
   template <class T>
   void put(const std::vector<T>& values) {
+    if (placement != nullptr) placement->fetch();
     const std::size_t length = values.size() * sizeof(T);
     out_ << cell_.data() << "\n" << length << "\n";
     out_.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(length));

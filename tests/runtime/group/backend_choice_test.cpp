@@ -11,6 +11,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/base/errors.h"
+#include "runtime/rendezvous/bootstrap.h"
 #include "store/client/hash_store.h"
 #include "tests/runtime/api/error_strings.h"
 #include "tests/runtime/collectives/thread_transport.h"
@@ -46,6 +47,15 @@ const BackendModule on_cpu{backend_abi_version, "Soft", "cpu", works, create};
 const BackendModule on_gpu{backend_abi_version, "hard", "cuda", works, create};
 const BackendModule on_both{backend_abi_version, "both", "cpu,cuda", works, create};
 const BackendModule broken{backend_abi_version, "broken", "cuda", is_broken, create};
+// Reports which control plane it was given.
+std::unique_ptr<Backend> create_with_control_plane(const BackendContext& context) {
+  context.lasting_store->set("control plane", context.control_plane ? "yes" : "no");
+  context.lasting_store->set("device", std::to_string(context.cuda_device.value_or(-1)));
+  return std::make_unique<Named>();
+}
+const BackendModule controlled{backend_abi_version,       "controlled", "cuda", works,
+                               create_with_control_plane, nullptr,      true};
+const BackendModule gloo{backend_abi_version, "gloo", "cpu", works, create};
 
 class BackendChoice : public testing::Test {
  protected:
@@ -113,6 +123,25 @@ TEST_F(BackendChoice, AModuleMakesOneBackendForItsDevicesWithKeysOfItsOwn) {
   ASSERT_EQ(two.size(), 2U);
   EXPECT_NE(two[0].backend, two[1].backend);
   EXPECT_EQ(store->num_keys(), 3);  // "rank", of each module
+}
+
+TEST_F(BackendChoice, AControlPlaneIsMadeBeforeTheBackendThatUsesIt) {
+  ASSERT_TRUE(registry_.add(controlled).ok());
+  EXPECT_EQ(chosen("controlled"), "cuda:controlled");
+  EXPECT_EQ(choose_modules(registry_, "controlled").size(), 1U);  // there is no gloo
+  ASSERT_TRUE(registry_.add(gloo).ok());
+  EXPECT_EQ(chosen("controlled"), "cuda:controlled");
+  EXPECT_EQ(chosen("cuda:controlled,cpu:soft"), "cpu:Soft,cuda:controlled");
+
+  const auto store = std::make_shared<HashStore>();
+  GroupDescription group{"g", 1, 3, std::chrono::seconds(60), "controlled"};
+  group.cuda_device = 2;
+  const auto backends = make_backends(choose_modules(registry_, "controlled"), store, group, soon(), "", {});
+  ASSERT_EQ(backends.size(), 2U);
+  EXPECT_EQ(backends[0].device, std::nullopt);
+  EXPECT_EQ(backends[1].device, Device::Kind::cuda);
+  EXPECT_EQ(backend_store(store, {})->get("controlled/control plane", soon()), "yes");
+  EXPECT_EQ(backend_store(store, {})->get("controlled/device", soon()), "2");
 }
 
 TEST_F(BackendChoice, AnErrorAboutAPeerNamesItsHost) {

@@ -262,6 +262,85 @@ class OddBackend final : public Backend {
   bool shut_down = false;
 };
 
+// A third-party backend whose work runs on a stream.
+class StreamBackend final : public Backend {
+ public:
+  Work all_reduce(const Tensor&, const Reduction&, const Operation& operation) override {
+    sequences.push_back(operation.sequence);
+    if (together > 0) ++started_together;
+    return source.work();
+  }
+  Work all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
+                            const Operation& operation) override {
+    return all_reduce(tensors.front(), reduction, operation);
+  }
+  std::string why_not(const CallSubject& call) override {
+    return call.op == ReduceOp::bxor ? "it has no bxor" : "";
+  }
+  void begin_together() override { ++together; }
+  void end_together() override { --together; }
+  void enter(std::uint64_t sequence) noexcept override { entered = sequence; }
+  void abort(const std::string& reason) noexcept override { aborted = reason; }
+  void shutdown() noexcept override {}
+
+  const WorkSource source{[this] { return ++ordered > 0; }};
+  std::vector<std::uint64_t> sequences;
+  int ordered = 0;
+  int together = 0;
+  int started_together = 0;
+  std::uint64_t entered = 0;
+  std::string aborted;
+};
+
+TEST(Group, ACallOnAStreamReturnsBeforeItHasEndedAndBreaksTheGroupLater) {
+  const auto backend = std::make_shared<StreamBackend>();
+  const ProcessGroup group = make_cgroup(0, 1, backend);
+  std::vector<int> value(1);
+  group.all_reduce(Tensor::of(value));
+  EXPECT_EQ(backend->ordered, 1);
+  OperationOptions async;
+  async.async_op = true;
+  const Work work = group.all_reduce(Tensor::of(value), ReduceOp::sum, async);
+  EXPECT_TRUE(work.is_on_stream());
+  work.wait();
+  EXPECT_EQ(backend->ordered, 2);
+  EXPECT_FALSE(work.has_ended());
+  backend->source.fail(std::make_exception_ptr(DistNetworkError("the GPU is lost")));
+  EXPECT_EQ(error_of([&] { work.wait(); }), "rank 0, all_reduce #2 of group test: the GPU is lost");
+  EXPECT_EQ(error_of([&] { group.barrier(); }),
+            "rank 0, all_reduce #1 of group test: the group is broken: the GPU is lost");
+}
+
+TEST(Group, WhatABackendCannotDoHasNoNumberAndLeavesTheGroupUsable) {
+  const auto backend = std::make_shared<StreamBackend>();
+  const ProcessGroup group = make_cgroup(0, 1, backend);
+  std::vector<int> value(1);
+  EXPECT_EQ(error_of([&] { group.all_reduce(Tensor::of(value), ReduceOp::bxor); }),
+            "rank 0, all_reduce of group test: it has no bxor");
+  group.all_reduce(Tensor::of(value));
+  EXPECT_EQ(backend->sequences, std::vector<std::uint64_t>{1});
+  backend->source.succeed();
+}
+
+TEST(Group, CoalescedCallsAreStartedTogether) {
+  const auto backend = std::make_shared<StreamBackend>();
+  const ProcessGroup group = make_cgroup(0, 1, backend);
+  std::vector<int> value(1);
+  std::vector<float> other(1);
+  Coalescing calls(group);
+  calls.all_reduce(Tensor::of(value));
+  calls.all_reduce(Tensor::of(other));
+  const Work work = calls.end();
+  EXPECT_EQ(backend->started_together, 2);
+  EXPECT_EQ(backend->together, 0);
+  backend->source.succeed();
+
+  calls.all_reduce(Tensor::of(value));
+  calls.all_gather_into_tensor(Tensor::of(other), Tensor::of(other));  // which it does not offer
+  EXPECT_THROW((void)calls.end(), DistBackendError);
+  EXPECT_EQ(backend->together, 0);
+}
+
 TEST(Group, MakesForeignExceptionsItsOwn) {
   const auto backend = std::make_shared<OddBackend>();
   const ProcessGroup group = make_cgroup(0, 1, backend);

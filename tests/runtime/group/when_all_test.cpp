@@ -29,6 +29,21 @@ std::vector<Work> works_of(const std::vector<WorkSource>& sources) {
 
 TEST(WhenAll, OfNothingHasSucceeded) { EXPECT_TRUE(when_all({}).is_success()); }
 
+TEST(WhenAll, OrdersTheCallersStreamAfterAllOfThem) {
+  int ordered = 0;
+  const auto order = [&] {
+    ++ordered;
+    return true;
+  };
+  const std::vector<WorkSource> sources = {WorkSource(order), WorkSource(order)};
+  const Work all = when_all(works_of(sources));
+  all.wait();
+  EXPECT_EQ(ordered, 2);
+  EXPECT_FALSE(all.has_ended());
+  for (const WorkSource& source : sources) source.succeed();
+  EXPECT_TRUE(all.has_ended());
+}
+
 TEST(WhenAll, CompletesWithTheLastInAnyOrder) {
   const std::vector<WorkSource> sources(3);
   const Work all = when_all(works_of(sources));

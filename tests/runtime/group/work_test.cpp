@@ -56,6 +56,48 @@ TEST(Work, UnobservedErrorIsLogged) {
   EXPECT_EQ(logged, std::vector<std::string>{"an operation failed and no call waited for it: lost"});
 }
 
+TEST(Work, OnAStreamTheCallersStreamWaitsInItsPlace) {
+  int ordered = 0;
+  const WorkSource source([&] {
+    ++ordered;
+    return true;
+  });
+  const Work work = source.work();
+  EXPECT_TRUE(work.is_on_stream());
+  work.wait();
+  EXPECT_TRUE(work.is_completed());
+  EXPECT_TRUE(work.is_success());
+  EXPECT_EQ(ordered, 3);
+  EXPECT_FALSE(work.has_ended());
+  EXPECT_THROW(work.wait(std::chrono::milliseconds(1)), DistError);
+  source.succeed();
+  EXPECT_TRUE(work.has_ended());
+  work.synchronize();
+  EXPECT_TRUE(work.order_stream());
+  EXPECT_EQ(ordered, 3);  // nothing is left to wait for
+}
+
+TEST(Work, OnAStreamAFailureIsThrownByTheNextCall) {
+  const WorkSource source([] { return true; });
+  source.work().wait();
+  source.fail(error("lost"));
+  EXPECT_FALSE(source.work().order_stream());
+  EXPECT_FALSE(source.work().is_success());
+  EXPECT_THROW(source.work().wait(), DistNetworkError);
+}
+
+TEST(Work, ThatCannotBeOrderedIsWaitedFor) {
+  const WorkSource source([] { return false; });
+  EXPECT_FALSE(source.work().is_completed());
+  std::thread ending([&] { source.succeed(); });
+  source.work().wait();
+  EXPECT_TRUE(source.work().has_ended());
+  ending.join();
+  const WorkSource on_host;
+  EXPECT_FALSE(on_host.work().is_on_stream());
+  EXPECT_FALSE(on_host.work().order_stream());
+}
+
 TEST(Work, TheFirstEndCounts) {
   const WorkSource source;
   const Work work = source.work();

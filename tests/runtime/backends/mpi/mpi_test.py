@@ -14,7 +14,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "api"))
-from conformance_test import difference, records  # noqa: E402
+from conformance_test import compare_with_gloo, records  # noqa: E402
 
 BUILD = os.path.dirname(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]))
 RANKS = os.path.join(BUILD, "tests", "conformance_ranks")
@@ -50,18 +50,10 @@ class Mpi(unittest.TestCase):
     def compare(self, size):
         over_mpi = self.run_side("mpi", size, lambda *command: self.mpirun(size, *command))
         over_gloo = self.run_side("gloo", size)
+        compare_with_gloo(self, over_mpi, over_gloo, size, 700 if size > 1 else 0)
         for rank in range(size):
             with open(f"{over_mpi}/rank{rank}", "rb") as ours, open(f"{over_gloo}/rank{rank}", "rb") as others:
-                mine, wanted = records(ours), records(others)
-                self.assertEqual(mine.keys(), wanted.keys())
-                self.assertGreater(len(wanted), 700 if size > 1 else 0)
-                for cell, (begin, length) in wanted.items():
-                    others.seek(begin)
-                    expected = others.read(length)
-                    ours.seek(mine[cell][0])
-                    result = ours.read(mine[cell][1])
-                    if result != expected:
-                        self.assertIsNone(difference(result, expected, cell.split()[1], size), f"rank {rank} of {size}: {cell}")
+                self.assertEqual(records(ours).keys(), records(others).keys())
 
     def check_worlds(self):
         code, printed, all_of_it = self.run_ranks(3, "worlds")

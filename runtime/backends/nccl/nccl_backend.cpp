@@ -1,0 +1,355 @@
+#include "runtime/backends/nccl/nccl_backend.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "dlaunch/stream.h"
+#include "runtime/backends/nccl/nccl_rendezvous.h"
+#include "runtime/backends/nccl/nccl_types.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/process_environment.h"
+
+namespace dlaunch::internal {
+
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// How long other threads are waited for that are inside NCCL when the group has ended; then ncclCommAbort.
+constexpr milliseconds lock_limit(1000);
+constexpr milliseconds abort_limit(3000);
+// How long shutdown() waits for running operations and for the other ranks.
+constexpr milliseconds shutdown_limit(5000);
+// A wait for NCCL: so often at once, then with pauses.
+constexpr int looks_at_once = 100;
+constexpr microseconds pause_between_looks(100);
+constexpr int multi_rank_version = 23000;  // the first that allows several ranks on one device
+
+bool is_switched_on(const char* variable) { return process_environment(variable).value_or("0") == "1"; }
+
+bool may_share_devices(int version) {
+  return version >= multi_rank_version && is_switched_on("NCCL_MULTI_RANK_GPU_ENABLE");
+}
+
+cudaStream_t current(int device) { return static_cast<cudaStream_t>(current_stream(device).handle); }
+
+std::string unique_id(const NcclFunctions& nccl) {
+  ncclUniqueId id{};
+  const ncclResult_t result = nccl.ncclGetUniqueId(&id);
+  if (result != ncclSuccess)
+    throw DistBackendError(std::string("ncclGetUniqueId failed: ") + nccl.ncclGetErrorString(result));
+  return {id.internal, sizeof id.internal};
+}
+
+}  // namespace
+
+NcclBackend::NcclBackend(const BackendContext& context)
+    : nccl_(NcclLibrary::get().functions()),
+      rank_(context.rank),
+      size_(context.size),
+      named_device_(context.cuda_device),
+      log_(context.log),
+      control_plane_(context.control_plane),
+      store_(context.lasting_store),
+      check_(control_plane_ ? LossCheck([control = control_plane_] { control->check(); }) : LossCheck()),
+      waits_block_(is_switched_on("TORCH_NCCL_BLOCKING_WAIT") || is_switched_on("NCCL_BLOCKING_WAIT")),
+      events_(std::make_shared<NcclEvents>(nccl_)),
+      watchdog_(end_, outside()) {
+  if (!store_) throw DistBackendError("this backend needs the store for longer than the group is formed");
+  if (named_device_)
+    connect(choose_device(nccl_, named_device_), context.store, context.deadline, context.check);
+}
+
+NcclBackend::~NcclBackend() {
+  watchdog_.stop();
+  if (is_leaving_) (void)communicator_.release();
+}
+
+void NcclBackend::connect(int device, BackendStore& store, Deadline deadline, const LossCheck& check) {
+  const NcclPlace place{rank_, size_, device_identity(nccl_, device),
+                        may_share_devices(NcclLibrary::get().version())};
+  const std::string id = share_unique_id(store, place, deadline, [this] { return unique_id(nccl_); });
+  communicator_ = std::make_unique<NcclCommunicator>(
+      nccl_, id, rank_, size_, device, patience(deadline, check, "the ranks did not connect their GPUs"));
+  device_ = device;
+}
+
+NcclCommunicator& NcclBackend::communicator(int device, Deadline deadline) {
+  if (!communicator_) connect(device, *store_, deadline, check_);
+  return *communicator_;
+}
+
+NcclPatience NcclBackend::patience(Deadline deadline, const LossCheck& check, std::string waits_for) {
+  return [this, deadline, check, waits_for = std::move(waits_for), looks = 0]() mutable {
+    end_.throw_if_set();
+    if (++looks <= looks_at_once) return std::this_thread::yield();
+    if (check) check();
+    if (has_passed(deadline)) throw DistNetworkError(waits_for + " before the deadline");
+    end_.pause(pause_between_looks);
+  };
+}
+
+template <class Call>
+NcclEvent NcclBackend::enqueue(int device, Deadline deadline, const Call& call) {
+  end_.throw_if_set();
+  const DeviceScope scope(nccl_, device);
+  NcclCommunicator& with = communicator(device, deadline);
+  const NcclEvent before = events_->take();
+  require_cuda(nccl_, nccl_.cudaEventRecord(before.get(), current(device)), "cudaEventRecord");
+  require_cuda(nccl_, nccl_.cudaStreamWaitEvent(with.stream(), before.get(), 0), "cudaStreamWaitEvent");
+  NcclCalls calls(nccl_, with, rank_, size_);
+  call(calls);
+  calls.start(patience(deadline, check_, "NCCL did not begin the operation"));
+  NcclEvent end = events_->take();
+  require_cuda(nccl_, nccl_.cudaEventRecord(end.get(), with.stream()), "cudaEventRecord");
+  return end;
+}
+
+// The stream may be another thread's when it waits: so the device is set, too.
+WorkSource NcclBackend::source_of(const NcclEvent& end, int device) const {
+  if (waits_block_) return {};
+  return WorkSource([end, device, &nccl = nccl_] {
+    try {
+      const DeviceScope scope(nccl, device);
+      return nccl.cudaStreamWaitEvent(current(device), end.get(), 0) == cudaSuccess;
+    } catch (const DistError&) {
+      return false;  // the error of the operation says more
+    }
+  });
+}
+
+template <class Call>
+Work NcclBackend::start(int device, const Place& place, const Call& call) {
+  if (Batch* const batch = own_batch()) return join_batch(*batch, device, place, Body(call));
+  const std::unique_lock lock(mutex_);
+  const NcclEvent end = enqueue(device, place.deadline, call);
+  const WorkSource source = source_of(end, device);
+  watchdog_.watch({place.sequence, place.deadline, end, source, place.sender});
+  return source.work();
+}
+
+NcclBackend::Batch* NcclBackend::own_batch() {
+  if (open_batches_ == 0) return nullptr;
+  const std::lock_guard lock(batches_mutex_);
+  const auto found = batches_.find(std::this_thread::get_id());
+  return found == batches_.end() ? nullptr : &found->second;
+}
+
+Work NcclBackend::join_batch(Batch& batch, int device, const Place& place, Body body) {
+  if (batch.device.value_or(device) != device)
+    throw DistBackendError("operations that are started together are on two devices");
+  const DeviceScope scope(nccl_, device);
+  batch.device = device;
+  const NcclEvent end = events_->take();  // recorded when they start
+  batch.bodies.push_back(std::move(body));
+  batch.works.push_back({place.sequence, place.deadline, end, source_of(end, device), place.sender});
+  return batch.works.back().source.work();
+}
+
+void NcclBackend::begin_together() {
+  const std::lock_guard lock(batches_mutex_);
+  batches_[std::this_thread::get_id()] = {};
+  ++open_batches_;
+}
+
+void NcclBackend::end_together() {
+  Batch batch;
+  {
+    const std::lock_guard lock(batches_mutex_);
+    batch = std::move(batches_.extract(std::this_thread::get_id()).mapped());
+    --open_batches_;
+  }
+  if (batch.works.empty()) return;
+  const std::unique_lock lock(mutex_);
+  try {
+    const Deadline deadline = std::ranges::min(batch.works, {}, &NcclWatchdog::Watched::deadline).deadline;
+    (void)enqueue(*batch.device, deadline, [&](NcclCalls& calls) {
+      for (const Body& body : batch.bodies) body(calls);
+    });
+    const DeviceScope scope(nccl_, *batch.device);
+    for (const NcclWatchdog::Watched& one : batch.works) {
+      require_cuda(nccl_, nccl_.cudaEventRecord(one.end.get(), communicator_->stream()), "cudaEventRecord");
+    }
+  } catch (...) {
+    for (const NcclWatchdog::Watched& one : batch.works) one.source.fail(std::current_exception());
+    throw;
+  }
+  for (NcclWatchdog::Watched& one : batch.works) watchdog_.watch(std::move(one));
+}
+
+Work NcclBackend::all_reduce(const Tensor& tensor, const Reduction& reduction, const Operation& operation) {
+  return start(tensor.device().index, Place{operation.sequence, operation.deadline},
+               [=](NcclCalls& calls) { calls.all_reduce(tensor, reduction); });
+}
+
+Work NcclBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
+  return start(tensor.device().index, Place{operation.sequence, operation.deadline},
+               [=](NcclCalls& calls) { calls.broadcast(tensor, src); });
+}
+
+Work NcclBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
+                             const Operation& operation) {
+  return start(input.device().index, Place{operation.sequence, operation.deadline},
+               [to = std::vector(outputs.begin(), outputs.end()), input](NcclCalls& calls) {
+                 calls.all_gather(to, input);
+               });
+}
+
+// The caller waits for it on the host, as in torch.distributed.
+Work NcclBackend::barrier(const Operation& operation) {
+  const int device = device_ >= 0 ? device_.load() : choose_device(nccl_, named_device_);
+  const Work all_here =
+      start(device, Place{operation.sequence, operation.deadline}, [](NcclCalls& calls) { calls.barrier(); });
+  const WorkSource on_host;
+  all_here.then([on_host](const Work& work) {
+    if (const std::exception_ptr error = work.exception()) return on_host.fail(error);
+    on_host.succeed();
+  });
+  return on_host.work();
+}
+
+Work NcclBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduction,
+                         const Operation& operation) {
+  return start(tensor.device().index, Place{operation.sequence, operation.deadline},
+               [=](NcclCalls& calls) { calls.reduce(tensor, dst, reduction); });
+}
+
+Work NcclBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+                         const Operation& operation) {
+  return start(input.device().index, Place{operation.sequence, operation.deadline},
+               [to = std::vector(outputs.begin(), outputs.end()), input, dst](NcclCalls& calls) {
+                 calls.gather(to, input, dst);
+               });
+}
+
+Work NcclBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+                          const Operation& operation) {
+  return start(output.device().index, Place{operation.sequence, operation.deadline},
+               [output, from = std::vector(inputs.begin(), inputs.end()), src](NcclCalls& calls) {
+                 calls.scatter(output, from, src);
+               });
+}
+
+Work NcclBackend::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
+                                 const Reduction& reduction, const Operation& operation) {
+  return start(output.device().index, Place{operation.sequence, operation.deadline},
+               [output, from = std::vector(inputs.begin(), inputs.end()), reduction](NcclCalls& calls) {
+                 calls.reduce_scatter(output, from, reduction);
+               });
+}
+
+Work NcclBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                             const Operation& operation) {
+  return start(
+      inputs.front().device().index, Place{operation.sequence, operation.deadline},
+      [to = std::vector(outputs.begin(), outputs.end()),
+       from = std::vector(inputs.begin(), inputs.end())](NcclCalls& calls) { calls.all_to_all(to, from); });
+}
+
+Work NcclBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
+                                       const Operation& operation) {
+  return start(tensors.front().device().index, Place{operation.sequence, operation.deadline},
+               [all = std::vector(tensors.begin(), tensors.end()), reduction](NcclCalls& calls) {
+                 for (const Tensor& tensor : all) calls.all_reduce(tensor, reduction);
+               });
+}
+
+Work NcclBackend::send(const Tensor& tensor, int dst, Tag /*tag*/, const Operation& operation) {
+  return start(tensor.device().index, Place{0, operation.deadline},
+               [=](NcclCalls& calls) { calls.send(tensor, dst); });
+}
+
+Work NcclBackend::recv(const Tensor& tensor, int src, Tag /*tag*/, const Operation& operation) {
+  return start(tensor.device().index, Place{0, operation.deadline, src},
+               [=](NcclCalls& calls) { calls.recv(tensor, src); });
+}
+
+std::string NcclBackend::why_not(const CallSubject& call) {
+  const int own = device_ >= 0 ? device_.load() : named_device_.value_or(-1);
+  if (call.device && own >= 0 && call.device->index != own) {
+    return "the tensor is on cuda:" + std::to_string(call.device->index) +
+           ", and the group uses cuda:" + std::to_string(own) + " of this rank";
+  }
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  if (call.device && nccl_.cudaStreamIsCapturing(current(call.device->index), &capturing) == cudaSuccess &&
+      capturing != cudaStreamCaptureStatusNone) {
+    return "the current stream is being captured into a CUDA graph, which this backend does not support";
+  }
+  return why_nccl_cannot(call, rank_);
+}
+
+NcclWatchdog::Outside NcclBackend::outside() {
+  return {.enter_thread =
+              [this] {
+                // Its queries must not end the capture of a graph in another thread.
+                cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+                (void)nccl_.cudaThreadExchangeStreamCaptureMode(&mode);
+              },
+          .is_reached =
+              [this](const NcclEvent& event) {
+                const cudaError_t result = nccl_.cudaEventQuery(event.get());
+                if (result == cudaErrorNotReady) return false;
+                require_cuda(nccl_, result, "cudaEventQuery");
+                return true;
+              },
+          .check = [this] { check_communicator(); },
+          .explain_delay =
+              [this](const NcclWatchdog::Watched& late) {
+                if (!control_plane_) return;
+                if (late.sequence > 0) control_plane_->explain_delay(late.sequence);
+                const std::vector<int> gone = control_plane_->departed();
+                if (!gone.empty()) throw DistNetworkError(left_the_group, {.peer = gone.front()});
+              },
+          .give_up = [this](std::exception_ptr reason) { return give_up(std::move(reason)); }};
+}
+
+// A thread that is inside NCCL finds the error itself.
+void NcclBackend::check_communicator() {
+  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock && communicator_) communicator_->check();
+  if (check_) check_();
+}
+
+std::exception_ptr NcclBackend::give_up(std::exception_ptr reason) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (is_leaving_) return reason;
+  const bool has_lock = lock.try_lock_for(lock_limit);
+  const bool has_ended = has_lock && (!communicator_ || communicator_->abort(abort_limit));
+  if (has_ended) return reason;
+  const char* const note = has_lock ? "ncclCommAbort did not return within 3 s: its kernels may still run"
+                                    : "a thread does not return from NCCL: the communicator is not aborted";
+  if (log_) log_(note);
+  try {
+    std::rethrow_exception(reason);
+  } catch (const DistNetworkError& e) {
+    return std::make_exception_ptr(DistNetworkError(e.reason() + "; " + note, e.context()));
+  } catch (const DistError& e) {
+    return std::make_exception_ptr(DistBackendError(e.reason() + "; " + note, e.context()));
+  }
+}
+
+void NcclBackend::abort(const std::string& reason) noexcept {
+  end_.set(std::make_exception_ptr(DistNetworkError(reason)));
+  watchdog_.wake();
+}
+
+void NcclBackend::shutdown() noexcept {
+  const Deadline deadline = deadline_after(shutdown_limit);
+  try {
+    if (!watchdog_.drain(deadline)) return abort("the group was destroyed before an operation had ended");
+    const std::unique_lock lock(mutex_);
+    if (communicator_)
+      communicator_->finish(patience(deadline, check_, "the ranks did not end their communicator"));
+  } catch (const std::exception& e) {
+    if (log_) log_(std::string("the NCCL communicator was not ended in order: ") + e.what());
+  }
+}
+
+void NcclBackend::leave(Deadline /*deadline*/) noexcept {
+  is_leaving_ = true;
+  abort("the process ends");
+}
+
+}  // namespace dlaunch::internal

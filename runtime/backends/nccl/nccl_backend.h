@@ -1,0 +1,113 @@
+// A group's backend over NCCL: starts each operation on the communicator's stream, after the caller's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dlaunch/backend.h"
+#include "runtime/backends/nccl/nccl_calls.h"
+#include "runtime/backends/nccl/nccl_communicator.h"
+#include "runtime/backends/nccl/nccl_end.h"
+#include "runtime/backends/nccl/nccl_events.h"
+#include "runtime/backends/nccl/nccl_library.h"
+#include "runtime/backends/nccl/nccl_watchdog.h"
+
+namespace dlaunch::internal {
+
+class NcclBackend final : public Backend {
+ public:
+  // With a device named, the ranks connect at once; else at the first operation.
+  explicit NcclBackend(const BackendContext& context);
+  ~NcclBackend() override;
+  NcclBackend(const NcclBackend&) = delete;
+  NcclBackend& operator=(const NcclBackend&) = delete;
+
+  Work all_reduce(const Tensor& tensor, const Reduction& reduction, const Operation& operation) override;
+  Work broadcast(const Tensor& tensor, int src, const Operation& operation) override;
+  Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const Operation& operation) override;
+  Work barrier(const Operation& operation) override;
+  Work reduce(const Tensor& tensor, int dst, const Reduction& reduction, const Operation& operation) override;
+  Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+              const Operation& operation) override;
+  Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+               const Operation& operation) override;
+  Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, const Reduction& reduction,
+                      const Operation& operation) override;
+  Work all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                  const Operation& operation) override;
+  Work all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
+                            const Operation& operation) override;
+  Work send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) override;
+  Work recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) override;
+  std::string why_not(const CallSubject& call) override;
+  void begin_together() override;
+  void end_together() override;
+  void abort(const std::string& reason) noexcept override;
+  void shutdown() noexcept override;
+  void leave(Deadline deadline) noexcept override;
+
+ private:
+  using Body = std::function<void(NcclCalls&)>;
+  // What the watchdog knows of a call.
+  struct Place {
+    std::uint64_t sequence;  // 0: a message
+    Deadline deadline;
+    int sender = -1;  // of a receive
+  };
+  // Calls of one thread between begin_together() and end_together().
+  struct Batch {
+    std::vector<Body> bodies;
+    std::vector<NcclWatchdog::Watched> works;
+    std::optional<int> device;
+  };
+
+  template <class Call>
+  Work start(int device, const Place& place, const Call& call);
+  Work join_batch(Batch& batch, int device, const Place& place, Body body);
+  // Puts what `call` starts into the communicator's stream; the event is reached when it has ended.
+  template <class Call>
+  NcclEvent enqueue(int device, Deadline deadline, const Call& call);
+  [[nodiscard]] WorkSource source_of(const NcclEvent& end, int device) const;
+
+  void connect(int device, BackendStore& store, Deadline deadline, const LossCheck& check);
+  NcclCommunicator& communicator(int device, Deadline deadline);
+  [[nodiscard]] NcclPatience patience(Deadline deadline, const LossCheck& check, std::string waits_for);
+  [[nodiscard]] NcclWatchdog::Outside outside();
+  void check_communicator();
+  std::exception_ptr give_up(std::exception_ptr reason);
+  // Of this thread; null: it has none.
+  Batch* own_batch();
+
+  const NcclFunctions& nccl_;
+  const int rank_;
+  const int size_;
+  const std::optional<int> named_device_;
+  const WriteLog log_;
+  const std::shared_ptr<Backend> control_plane_;
+  const std::shared_ptr<BackendStore> store_;
+  const LossCheck check_;
+  const bool waits_block_;
+  const std::shared_ptr<NcclEvents> events_;
+
+  NcclEnd end_;
+  std::atomic<int> device_ = -1;  // of the communicator; -1: there is none yet
+  std::atomic<int> open_batches_ = 0;
+  std::mutex batches_mutex_;
+  std::map<std::thread::id, Batch> batches_;  // protected by batches_mutex_; each is its thread's
+  std::timed_mutex mutex_;                    // held during all calls of NCCL
+  // protected by mutex_
+  std::unique_ptr<NcclCommunicator> communicator_;
+  std::atomic<bool> is_leaving_ = false;  // the process ends: CUDA may be gone
+  NcclWatchdog watchdog_;                 // last: its thread uses the others
+};
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,44 @@
+// Why a group has ended, for all threads that wait in it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+namespace dlaunch::internal {
+
+class NcclEnd {
+ public:
+  [[nodiscard]] bool is_set() const { return is_set_; }
+
+  // The first reason counts.
+  void set(std::exception_ptr reason) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (is_set_.exchange(true)) return;
+    reason_ = std::move(reason);
+    changed_.notify_all();
+  }
+
+  void throw_if_set() {
+    if (!is_set_) return;
+    const std::lock_guard lock(mutex_);
+    std::rethrow_exception(reason_);
+  }
+
+  // Returns when this time is over, or at the end.
+  void pause(std::chrono::microseconds length) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, length, [this] { return is_set_.load(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> is_set_ = false;  // written with mutex_ held
+  std::exception_ptr reason_;         // protected by mutex_
+};
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,72 @@
+// The operations of a group that have been started on its stream, and the thread that looks after them: it
+// completes their Works in the order in which they were started, and gives the group up if one is late, NCCL
+// reports an error, or a rank is lost. One thread a group; it sleeps while there are none.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "dlaunch/backend.h"
+#include "runtime/backends/nccl/nccl_end.h"
+#include "runtime/backends/nccl/nccl_events.h"
+
+namespace dlaunch::internal {
+
+class NcclWatchdog {
+ public:
+  struct Watched {
+    std::uint64_t sequence;  // 0: a message
+    Deadline deadline;
+    NcclEvent end;
+    WorkSource source;
+    int sender = -1;  // of a receive
+  };
+  // What it asks and does; its thread calls these, without a lock held.
+  struct Outside {
+    std::function<void()> enter_thread;                // once
+    std::function<bool(const NcclEvent&)> is_reached;  // may throw
+    std::function<void()> check;                       // throws if NCCL or the control plane reports an error
+    std::function<void(const Watched&)> explain_delay;  // of one that is late: throws the reason
+    std::function<std::exception_ptr(std::exception_ptr)>
+        give_up;  // aborts; what to report in place of the reason
+  };
+
+  // `end`: of the group; lives longer.
+  NcclWatchdog(NcclEnd& end, Outside outside) : end_(end), outside_(std::move(outside)) {}
+  ~NcclWatchdog() { stop(); }
+  NcclWatchdog(const NcclWatchdog&) = delete;
+  NcclWatchdog& operator=(const NcclWatchdog&) = delete;
+
+  // Any thread, in the order of the stream. After the end of the group the Work fails at once.
+  void watch(Watched one);
+  // The end of the group was set.
+  void wake();
+  // Running operations end with an error, and the thread has ended when it returns. Again: does nothing.
+  void stop() noexcept;
+  // Whether all have ended before the deadline.
+  bool drain(Deadline deadline);
+
+ private:
+  void run();
+  // Of the first operation: ended, or why the group has to end, or neither.
+  bool look(const Watched& first, const Watched& most_urgent);
+  void end_group(std::exception_ptr reason);
+
+  NcclEnd& end_;
+  const Outside outside_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // protected by mutex_
+  std::deque<Watched> running_;
+  bool is_stopping_ = false;
+  std::exception_ptr failure_;  // of all that comes
+  std::thread thread_;
+};
+
+}  // namespace dlaunch::internal

@@ -1,0 +1,271 @@
+// A double of the CUDA runtime (libcudart) for tests on machines without a GPU: the entry points that dlaunch
+// and its tests use, with the real ones' meaning. See cuda_memory.h and cuda_streams.h.
+//
+//   CUDA_DOUBLE_DEVICES=8   how many devices there are; 0: as without a GPU
+//   CUDA_DOUBLE_SEED=1      of the order between streams
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tests/doubles/cuda_device.h"
+
+using doubles::Place;
+using doubles::StreamPointer;
+
+struct CUstream_st {
+  StreamPointer stream;
+};
+struct CUevent_st {
+  std::mutex mutex;
+  Place place;  // protected by mutex; no stream: not recorded yet
+};
+
+namespace {
+
+thread_local int device_of_thread = 0;
+std::atomic<bool> is_broken = false;
+
+int devices() {
+  const char* const text = std::getenv("CUDA_DOUBLE_DEVICES");
+  return text != nullptr ? std::atoi(text) : 8;
+}
+
+cudaError_t state() {
+  if (devices() <= 0) return cudaErrorNoDevice;
+  return is_broken ? cudaErrorIllegalAddress : cudaSuccess;
+}
+
+Place place_of(cudaEvent_t event) {
+  const std::lock_guard lock(event->mutex);
+  return event->place;
+}
+
+std::byte* device_bytes(const void* address, std::size_t bytes, const char* what) {
+  std::byte* const found = doubles::device_memory().find(address, bytes);
+  if (found == nullptr) doubles::report_illegal_address(what);
+  return found;
+}
+
+// Carries it out at the time of the call of `step`, on the thread of the streams.
+doubles::Step copy(void* to, const void* from, std::size_t bytes) {
+  doubles::DeviceMemory& memory = doubles::device_memory();
+  const bool to_device = memory.is_device(to);
+  if (memory.is_device(from)) {
+    return [=] {
+      const std::byte* const source = device_bytes(from, bytes, "cudaMemcpyAsync");
+      std::byte* const target =
+          to_device ? device_bytes(to, bytes, "cudaMemcpyAsync") : static_cast<std::byte*>(to);
+      if (source != nullptr && target != nullptr) std::memmove(target, source, bytes);
+      return true;
+    };
+  }
+  // Memory that is not page-locked is read before the call returns.
+  const auto* const begin = static_cast<const std::byte*>(from);
+  return [=, values = std::vector<std::byte>(begin, begin + bytes)] {
+    std::byte* const target =
+        to_device ? device_bytes(to, bytes, "cudaMemcpyAsync") : static_cast<std::byte*>(to);
+    if (target != nullptr) std::memcpy(target, values.data(), bytes);
+    return true;
+  };
+}
+
+}  // namespace
+
+namespace doubles {
+
+DeviceMemory& device_memory() {
+  static DeviceMemory& only = *new DeviceMemory;
+  return only;
+}
+
+Streams& streams() {
+  static Streams& only = *new Streams;
+  return only;
+}
+
+StreamPointer stream_of(void* handle) {
+  const auto* const stream = static_cast<cudaStream_t>(handle);
+  return stream != nullptr ? stream->stream : streams().default_stream(device_of_thread);
+}
+
+int current_device() { return device_of_thread; }
+
+void report_illegal_address(const char* what) {
+  std::fprintf(stderr, "CUDA double: %s touched device memory that is not allocated\n", what);
+  is_broken = true;
+}
+
+}  // namespace doubles
+
+extern "C" {
+#define DOUBLE __attribute__((visibility("default")))
+
+DOUBLE cudaError_t cudaDriverGetVersion(int* version) {
+  *version = devices() > 0 ? CUDART_VERSION : 0;
+  return cudaSuccess;
+}
+DOUBLE cudaError_t cudaGetDeviceCount(int* count) {
+  *count = devices();
+  return devices() > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+DOUBLE cudaError_t cudaGetDevice(int* device) {
+  *device = device_of_thread;
+  return state();
+}
+DOUBLE cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
+  device_of_thread = device;
+  return state();
+}
+DOUBLE cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", device + 1);
+  return cudaSuccess;
+}
+DOUBLE cudaError_t cudaDeviceSynchronize() {
+  doubles::streams().wait_for_device(device_of_thread);
+  return state();
+}
+DOUBLE const char* cudaGetErrorString(cudaError_t error) {
+  switch (static_cast<int>(error)) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    default:
+      return "another error of the double";
+  }
+}
+DOUBLE cudaError_t cudaGetLastError() { return state(); }
+
+DOUBLE cudaError_t cudaMalloc(void** address, size_t bytes) {
+  if (state() != cudaSuccess) return state();
+  *address = doubles::device_memory().allocate(bytes);
+  return *address != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+// Waits for the device, as the real one does.
+DOUBLE cudaError_t cudaFree(void* address) {
+  if (address == nullptr) return state();
+  doubles::streams().wait_for_device(device_of_thread);
+  return doubles::device_memory().free(address) ? state() : cudaErrorInvalidValue;
+}
+// In the order of the stream, and of no other.
+DOUBLE cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
+  doubles::streams().add(doubles::stream_of(stream), [address] {
+    if (!doubles::device_memory().free(address)) doubles::report_illegal_address("cudaFreeAsync");
+    return true;
+  });
+  return state();
+}
+DOUBLE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/,
+                                   cudaStream_t stream) {
+  if (bytes > 0) doubles::streams().add(doubles::stream_of(stream), copy(to, from, bytes));
+  return state();
+}
+DOUBLE cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  doubles::streams().wait(doubles::streams().end_of(doubles::stream_of(nullptr)));
+  return error != cudaSuccess ? error : state();
+}
+DOUBLE cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t stream) {
+  doubles::streams().add(doubles::stream_of(stream), [=] {
+    std::byte* const target = device_bytes(address, bytes, "cudaMemsetAsync");
+    if (target != nullptr) std::memset(target, value, bytes);
+    return true;
+  });
+  return state();
+}
+
+DOUBLE cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return state();
+}
+DOUBLE cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int /*priority*/) {
+  if (state() != cudaSuccess) return state();
+  *stream = new CUstream_st{doubles::streams().make(device_of_thread, (flags & cudaStreamNonBlocking) == 0)};
+  return cudaSuccess;
+}
+DOUBLE cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  doubles::streams().forget(stream->stream);
+  delete stream;
+  return state();
+}
+DOUBLE cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  doubles::streams().wait(doubles::streams().end_of(doubles::stream_of(stream)));
+  return state();
+}
+DOUBLE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  const Place place = place_of(event);
+  if (place.stream) doubles::streams().add(doubles::stream_of(stream), [] { return true; }, {place});
+  return state();
+}
+DOUBLE cudaError_t cudaStreamIsCapturing(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
+  return state();
+}
+DOUBLE cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  thread_local cudaStreamCaptureMode own = cudaStreamCaptureModeGlobal;
+  std::swap(own, *mode);
+  return state();
+}
+// It may block, and no other stream waits for it.
+DOUBLE cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  enum class Stage { waiting, running, returned };
+  const auto stage = std::make_shared<std::atomic<Stage>>(Stage::waiting);
+  doubles::streams().add(doubles::stream_of(stream), [=] {
+    if (*stage == Stage::waiting) {
+      *stage = Stage::running;
+      std::thread([=] {
+        function(data);
+        *stage = Stage::returned;
+      }).detach();
+    }
+    return *stage == Stage::returned;
+  });
+  return state();
+}
+
+DOUBLE cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  if (state() != cudaSuccess) return state();
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+DOUBLE cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return state();
+}
+DOUBLE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const StreamPointer where = doubles::stream_of(stream);
+  doubles::streams().add(where, [] { return true; });
+  const Place place = doubles::streams().end_of(where);
+  const std::lock_guard lock(event->mutex);
+  event->place = place;
+  return state();
+}
+DOUBLE cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Place place = place_of(event);
+  if (place.stream && !doubles::streams().is_reached(place)) return cudaErrorNotReady;
+  return state();
+}
+DOUBLE cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Place place = place_of(event);
+  if (place.stream) doubles::streams().wait(place);
+  return state();
+}
+
+}  // extern "C"

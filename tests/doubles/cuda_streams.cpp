@@ -1,0 +1,147 @@
+#include "tests/doubles/cuda_streams.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+namespace doubles {
+
+namespace {
+
+using std::chrono::microseconds;
+
+// Half of the operations are not begun before a time of up to this.
+constexpr std::uint64_t latest_us = 200;
+// Between two looks at what waits for other processes.
+constexpr microseconds between_looks(50);
+
+std::uint64_t seed() {
+  const char* const text = std::getenv("CUDA_DOUBLE_SEED");
+  const char* const rank = std::getenv("RANK");
+  return 1'000'003U * (text != nullptr ? std::strtoull(text, nullptr, 10) : 1) +
+         (rank != nullptr ? std::strtoull(rank, nullptr, 10) : 0);
+}
+
+std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
+
+bool has_passed(const Place& place) { return place.stream->completed >= place.number; }
+
+}  // namespace
+
+Streams::Streams() : random_(seed()) {}
+
+std::uint64_t Streams::draw_locked(std::uint64_t limit) { return random_() % (limit + 1); }
+
+std::uint64_t Streams::draw(std::uint64_t limit) {
+  const std::lock_guard lock(mutex_);
+  return draw_locked(limit);
+}
+
+StreamPointer Streams::make(int device, bool is_blocking) {
+  const std::lock_guard lock(mutex_);
+  all_.push_back(std::make_shared<Stream>(device, is_blocking));
+  return all_.back();
+}
+
+void Streams::forget(const StreamPointer& stream) {
+  const std::lock_guard lock(mutex_);
+  if (stream->entries.empty()) std::erase(all_, stream);
+}
+
+StreamPointer Streams::default_stream(int device) {
+  const std::lock_guard lock(mutex_);
+  for (const StreamPointer& stream : defaults_) {
+    if (stream->device == device) return stream;
+  }
+  all_.push_back(std::make_shared<Stream>(device, true));
+  defaults_.push_back(all_.back());
+  return all_.back();
+}
+
+void Streams::add(const StreamPointer& stream, Step step, std::vector<Place> after) {
+  const std::lock_guard lock(mutex_);
+  const bool is_default = std::ranges::find(defaults_, stream) != defaults_.end();
+  for (const StreamPointer& other : all_) {
+    if (other == stream || other->device != stream->device || !other->is_blocking || !stream->is_blocking)
+      continue;
+    const bool other_is_default = std::ranges::find(defaults_, other) != defaults_.end();
+    if (is_default || other_is_default) after.push_back({other, other->enqueued});
+  }
+  const auto delay = draw_locked(1) == 0 ? microseconds(0) : microseconds(draw_locked(latest_us));
+  stream->entries.push_back({std::move(step), std::move(after), now() + delay});
+  ++stream->enqueued;
+  if (!std::exchange(is_running_, true)) std::thread([this] { run(); }).detach();  // ends with the process
+  changed_.notify_all();
+}
+
+Place Streams::end_of(const StreamPointer& stream) {
+  const std::lock_guard lock(mutex_);
+  return {stream, stream->enqueued};
+}
+
+bool Streams::is_reached(const Place& place) {
+  const std::lock_guard lock(mutex_);
+  return has_passed(place);
+}
+
+void Streams::wait(const Place& place) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return has_passed(place); });
+}
+
+void Streams::wait_for_device(int device) {
+  std::vector<Place> ends;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const StreamPointer& stream : all_) {
+      if (stream->device == device) ends.push_back({stream, stream->enqueued});
+    }
+  }
+  for (const Place& end : ends) wait(end);
+}
+
+// One operation of a stream that may run; false: there is none.
+bool Streams::run_one(std::unique_lock<std::mutex>& lock) {
+  std::vector<StreamPointer> ready;
+  const auto moment = now();
+  for (const StreamPointer& stream : all_) {
+    if (stream->entries.empty()) continue;
+    const Stream::Entry& first = stream->entries.front();
+    if (first.not_before <= moment && std::ranges::all_of(first.after, has_passed)) ready.push_back(stream);
+  }
+  if (ready.empty()) return false;
+  const StreamPointer stream = ready[draw_locked(ready.size() - 1)];
+  Stream::Entry& entry = stream->entries.front();  // stays where it is: others are added behind it only
+  lock.unlock();
+  const bool is_done = entry.step();
+  lock.lock();
+  if (!is_done) {
+    entry.not_before = now() + between_looks;
+    return true;
+  }
+  Stream::Entry ended = std::move(entry);
+  stream->entries.pop_front();
+  ++stream->completed;
+  changed_.notify_all();
+  lock.unlock();
+  ended = {};  // what it holds may call back
+  lock.lock();
+  return true;
+}
+
+void Streams::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (run_one(lock)) continue;
+    const bool is_idle =
+        std::ranges::all_of(all_, [](const StreamPointer& stream) { return stream->entries.empty(); });
+    if (is_idle) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, between_looks);
+    }
+  }
+}
+
+}  // namespace doubles

@@ -1,0 +1,126 @@
+#include "tests/doubles/nccl_arithmetic.h"
+
+#include <dlaunch/half.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace doubles {
+
+namespace {
+
+using dlaunch::BFloat16;
+using dlaunch::Float16;
+
+template <class T>
+T plain(T value) {
+  return value;
+}
+float plain(Float16 value) { return value.to_float(); }
+float plain(BFloat16 value) { return value.to_float(); }
+
+template <class T, class Value>
+T stored(Value value) {
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+    return T::from(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+// Calls `use` with a value of the C++ type.
+template <class Use>
+bool with_type(ncclDataType_t type, const Use& use) {
+  switch (static_cast<int>(type)) {
+    case ncclInt8:
+      use(std::int8_t());
+      return true;
+    case ncclUint8:
+      use(std::uint8_t());
+      return true;
+    case ncclInt32:
+      use(std::int32_t());
+      return true;
+    case ncclInt64:
+      use(std::int64_t());
+      return true;
+    case ncclFloat16:
+      use(Float16());
+      return true;
+    case ncclBfloat16:
+      use(BFloat16());
+      return true;
+    case ncclFloat32:
+      use(float());
+      return true;
+    case ncclFloat64:
+      use(double());
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <class T>
+std::span<T> view(std::vector<std::byte>& values) {
+  return {reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)};
+}
+
+template <class T>
+T combined(T first, T second, ncclRedOp_t op) {
+  const auto a = plain(first);
+  const auto b = plain(second);
+  switch (static_cast<int>(op)) {
+    case ncclProd:
+      return stored<T>(a * b);
+    case ncclMin:
+      return stored<T>(std::min(a, b));
+    case ncclMax:
+      return stored<T>(std::max(a, b));
+    default:
+      return stored<T>(a + b);
+  }
+}
+
+}  // namespace
+
+std::size_t size_of(ncclDataType_t type) {
+  std::size_t size = 0;
+  with_type(type, [&](auto value) { size = sizeof value; });
+  return size;
+}
+
+std::vector<std::byte> loaded(const std::byte* values, std::size_t count, ncclDataType_t type,
+                              const Operator& op) {
+  std::vector<std::byte> own(count * size_of(type));
+  if (!own.empty()) std::memcpy(own.data(), values, own.size());
+  if (op.factor) {
+    with_type(type, [&](auto value) {
+      using T = decltype(value);
+      for (T& each : view<T>(own)) each = stored<T>(static_cast<double>(plain(each)) * *op.factor);
+    });
+  }
+  return own;
+}
+
+void combine(std::vector<std::byte>& into, const std::vector<std::byte>& values, ncclDataType_t type,
+             const Operator& op) {
+  with_type(type, [&](auto value) {
+    using T = decltype(value);
+    const std::span<T> results = view<T>(into);
+    const auto* const others = reinterpret_cast<const T*>(values.data());
+    for (std::size_t i = 0; i < results.size(); ++i) results[i] = combined(results[i], others[i], op.base);
+  });
+}
+
+void finish(std::vector<std::byte>& values, ncclDataType_t type, const Operator& op, int ranks) {
+  if (op.base != ncclAvg) return;
+  with_type(type, [&](auto value) {
+    using T = decltype(value);
+    for (T& each : view<T>(values)) each = stored<T>(plain(each) / static_cast<decltype(plain(each))>(ranks));
+  });
+}
+
+}  // namespace doubles

@@ -1,0 +1,159 @@
+// What becomes of a group of the backend nccl when an operation fails, is late, or a rank is lost.
+
+#include "tests/runtime/backends/nccl/nccl_ranks.h"
+
+namespace dlaunch::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void reduce_on_device(const Floats& values) {
+  OperationOptions async;
+  async.async_op = true;
+  default_group().all_reduce(values.tensor(), ReduceOp::sum, async).synchronize();
+}
+
+// The first operation, which connects the ranks; it has ended on all of them.
+void connect(const Floats& values) {
+  reduce_on_device(values);
+  monitored_barrier();
+}
+
+// What the operation after it throws.
+std::string second_reduction(const Floats& values) {
+  connect(values);
+  try {
+    reduce_on_device(values);
+    return "success";
+  } catch (const DistError& e) {
+    return e.what();
+  }
+}
+
+TEST(NcclFailures, AnErrorOfNcclEndsTheGroupOnAllRanksAndANewOneWorks) {
+  const auto results = run_processes(2, [](int rank) {
+    setenv("NCCL_DOUBLE_FAULTS", "1:2:error", 1);
+    init(rank);
+    const Floats values({1.0F});
+    std::string said = second_reduction(values);
+    said += "|" + thrown_by([&] { all_reduce(values.tensor()); });
+    destroy_process_group();
+    init(rank);
+    values.set({1.0F});
+    all_reduce(values.tensor());
+    said += "|" + text_of(values.get());
+    destroy_process_group();
+    return said;
+  });
+  EXPECT_TRUE(contains(results[1].said, "rank 1, all_reduce #2 of group default: NCCL reports an error"))
+      << results[1].said;
+  EXPECT_TRUE(contains(results[1].said,
+                       "remote process exited or there was a network error (the double was told to fail); "
+                       "with NCCL_DEBUG=INFO"))
+      << results[1].said;
+  EXPECT_TRUE(contains(results[0].said, "rank 0, all_reduce #2 of group default")) << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "it gave up: ")) << results[0].said;
+  for (const RankResult& result : results) {
+    EXPECT_TRUE(contains(result.said, "|the group is broken: ")) << result.said;
+    EXPECT_TRUE(result.said.ends_with("|2")) << result.said;
+  }
+}
+
+TEST(NcclFailures, ARankThatDoesNotComeIsNamed) {
+  const auto results = run_processes(2, [](int rank) {
+    init(rank, rank == 0 ? seconds(1) : seconds(30));
+    const Floats values({1.0F});
+    if (rank == 0) return second_reduction(values);
+    connect(values);
+    return thrown_by([] { monitored_barrier(seconds(20)); });  // not the call of rank 0
+  });
+  EXPECT_TRUE(contains(results[0].said, "rank 0, all_reduce #2 of group default, peer 1")) << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "not all ranks came before the deadline; missing: rank 1 of 2"))
+      << results[0].said;
+}
+
+TEST(NcclFailures, ARankThatDoesNotConnectIsNamed) {
+  const auto results = run_processes(3, [](int rank) {
+    init(rank, rank == 2 ? seconds(30) : milliseconds(1500));
+    if (rank == 2) return thrown_by([] { monitored_barrier(seconds(20)); });
+    return thrown_by([] { all_reduce(Floats({1.0F}).tensor()); });
+  });
+  EXPECT_TRUE(contains(results[0].said, "rank 2 did not come to the NCCL communicator before the deadline"))
+      << results[0].said;
+  EXPECT_TRUE(contains(results[1].said, "rank 2 did not come to the NCCL communicator before the deadline"))
+      << results[1].said;
+}
+
+TEST(NcclFailures, ADeadRankIsNamed) {
+  const auto results = run_processes(3, [](int rank) {
+    setenv("NCCL_DOUBLE_FAULTS", "1:2:crash", 1);
+    init(rank);
+    return second_reduction(Floats({1.0F}));
+  });
+  EXPECT_TRUE(contains(results[0].said, "peer 1")) << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "it died")) << results[0].said;
+  EXPECT_TRUE(contains(results[2].said, "peer 1")) << results[2].said;
+}
+
+TEST(NcclFailures, AnAbortThatHangsIsGivenUp) {
+  const auto results = run_processes(2, [](int rank) {
+    setenv("NCCL_DOUBLE_FAULTS", "0:2:hang_abort", 1);
+    init(rank, rank == 0 ? seconds(1) : seconds(30));
+    return second_reduction(*new Floats({1.0F}));  // cudaFree would wait for what was not aborted
+  });
+  EXPECT_TRUE(contains(results[0].said, "ncclCommAbort did not return within 3 s: its kernels may still run"))
+      << results[0].said;
+  EXPECT_TRUE(contains(results[1].said, "rank 1, all_reduce #2 of group default, peer 0")) << results[1].said;
+}
+
+TEST(NcclFailures, AbortEndsWhatOtherRanksWaitFor) {
+  const auto results = run_processes(2, [](int rank) {
+    init(rank);
+    const Floats values({1.0F});
+    if (rank == 1) return second_reduction(values);
+    connect(values);
+    abort_process_group("the loss is not a number");
+    return thrown_by([&] { all_reduce(values.tensor()); });
+  });
+  EXPECT_TRUE(contains(results[0].said, "aborted: the loss is not a number")) << results[0].said;
+  EXPECT_TRUE(
+      contains(results[1].said, "it gave up: rank 0, group default: aborted: the loss is not a number"))
+      << results[1].said;
+}
+
+TEST(NcclFailures, ALateStartOfTheGpuIsNoFailure) {
+  const auto results = run_processes(2, [](int rank) {
+    setenv("NCCL_DOUBLE_FAULTS", "0:2:late", 1);
+    init(rank);
+    const std::string said = second_reduction(Floats({1.0F}));
+    destroy_process_group();
+    return said;
+  });
+  expect_all_say(results, "success");
+}
+
+// Nobody waited for it on the host.
+TEST(NcclFailures, AFailureThatNobodySawIsTheNextCallsError) {
+  const auto results = run_processes(2, [](int rank) {
+    setenv("NCCL_DOUBLE_FAULTS", "0:2:error,1:2:error", 1);
+    init(rank);
+    const Floats values({1.0F});
+    connect(values);
+    const std::string said = thrown_by([&] {
+      for (;;) all_reduce(values.tensor());
+    });
+    return contains(said, "NCCL reports an error") || contains(said, "ncclGroupEnd failed") ||
+                   contains(said, "it gave up")
+               ? std::string("reported")
+               : said;
+  });
+  expect_all_say(results, "reported");
+}
+
+}  // namespace
+}  // namespace dlaunch::test

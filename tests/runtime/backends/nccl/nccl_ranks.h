@@ -1,0 +1,48 @@
+// What the tests of the backend nccl have in common. The libraries are those that LD_LIBRARY_PATH names: the
+// doubles (tests/doubles), or the real ones.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <dlaunch/distributed.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/backends/nccl/device_values.h"
+#include "tests/runtime/rank_processes.h"
+
+namespace dlaunch::test {
+
+using Floats = DeviceValues<float>;
+
+// Each rank has the device of its number.
+inline void init(int rank, std::chrono::milliseconds timeout = std::chrono::seconds(30),
+                 const std::string& backend = "nccl") {
+  require(cudaSetDevice(rank), "cudaSetDevice");
+  init_process_group({.backend = backend, .timeout = timeout});
+}
+
+// As run_processes(), and each rank leaves its group in order.
+inline std::vector<RankResult> run_ranks(int size, const std::function<std::string(int)>& body) {
+  return run_processes(size, [&](int rank) {
+    std::string said = body(rank);
+    if (is_initialized()) destroy_process_group();
+    return said;
+  });
+}
+
+// What `call` throws, without the place; empty: nothing.
+template <class Call>
+std::string thrown_by(const Call& call) {
+  try {
+    call();
+    return "";
+  } catch (const DistError& e) {
+    return e.reason();
+  }
+}
+
+}  // namespace dlaunch::test

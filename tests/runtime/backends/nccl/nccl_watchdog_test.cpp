@@ -1,0 +1,150 @@
+#include "runtime/backends/nccl/nccl_watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+
+#include "dlaunch/error.h"
+#include "runtime/base/deadline.h"
+
+namespace dlaunch::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// What the watchdog sees, as a test sets it.
+class World {
+ public:
+  NcclEvent event() {
+    return {reinterpret_cast<cudaEvent_t>(++events_), [](cudaEvent_t) {}};
+  }
+  void reach(const NcclEvent& event) {
+    const std::lock_guard lock(mutex_);
+    reached_.insert(event.get());
+  }
+  void fail(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    failure_ = reason;
+  }
+  [[nodiscard]] int given_up() const { return given_up_; }
+  void blame(std::string who) { late_ = std::move(who); }
+
+  NcclWatchdog::Outside outside() {
+    return {.enter_thread = [] {},
+            .is_reached =
+                [this](const NcclEvent& event) {
+                  const std::lock_guard lock(mutex_);
+                  return reached_.contains(event.get());
+                },
+            .check =
+                [this] {
+                  const std::lock_guard lock(mutex_);
+                  if (!failure_.empty()) throw DistNetworkError(failure_, {.peer = 1});
+                },
+            .explain_delay =
+                [this](const NcclWatchdog::Watched& late) {
+                  if (!late_.empty()) throw DistNetworkError(late_ + std::to_string(late.sequence));
+                },
+            .give_up =
+                [this](std::exception_ptr reason) {
+                  ++given_up_;
+                  return reason;
+                }};
+  }
+
+ private:
+  std::uintptr_t events_ = 0;
+  std::mutex mutex_;
+  std::set<cudaEvent_t> reached_;
+  std::string failure_;
+  std::string late_;
+  std::atomic<int> given_up_ = 0;
+};
+
+std::string ending(const Work& work) {
+  try {
+    work.wait();
+    return "success";
+  } catch (const DistError& e) {
+    return e.reason();
+  }
+}
+
+struct NcclWatchdogTest : testing::Test {
+  World world;
+  NcclEnd end;
+  NcclWatchdog watchdog{end, world.outside()};
+
+  Work watch(const NcclEvent& event, std::uint64_t sequence = 1, milliseconds timeout = seconds(60)) {
+    const WorkSource source;
+    watchdog.watch({sequence, deadline_after(timeout), event, source});
+    return source.work();
+  }
+};
+
+TEST_F(NcclWatchdogTest, CompletesWorksWhenTheirEndIsReached) {
+  const NcclEvent first = world.event();
+  const NcclEvent second = world.event();
+  const Work one = watch(first);
+  const Work two = watch(second);
+  EXPECT_FALSE(one.is_completed());
+  world.reach(first);
+  EXPECT_EQ(ending(one), "success");
+  EXPECT_FALSE(two.is_completed());
+  world.reach(second);
+  EXPECT_EQ(ending(two), "success");
+  EXPECT_TRUE(watchdog.drain(deadline_after(seconds(20))));
+  EXPECT_EQ(world.given_up(), 0);
+}
+
+TEST_F(NcclWatchdogTest, AnErrorEndsAllOfThem) {
+  const Work one = watch(world.event());
+  const Work two = watch(world.event());
+  world.fail("it died");
+  EXPECT_EQ(ending(one), "it died");
+  EXPECT_EQ(ending(two), "it died");
+  EXPECT_EQ(world.given_up(), 1);
+  EXPECT_EQ(ending(watch(world.event())), "it died");
+}
+
+TEST_F(NcclWatchdogTest, ALateOneEndsAllAndNamesTheMissingRanks) {
+  world.blame("rank 2 has not come to ");
+  const Work patient = watch(world.event(), 1);
+  const Work hasty = watch(world.event(), 2, milliseconds(1));
+  EXPECT_EQ(ending(patient), "rank 2 has not come to 2");
+  EXPECT_EQ(ending(hasty), "rank 2 has not come to 2");
+}
+
+TEST_F(NcclWatchdogTest, ALateOneHasAReasonIfNobodyIsMissing) {
+  EXPECT_EQ(ending(watch(world.event(), 1, milliseconds(1))),
+            "the operation has not ended on the GPU before its deadline: a rank has not come, or the GPU "
+            "still works "
+            "on what was started before it");
+}
+
+TEST_F(NcclWatchdogTest, TheEndOfTheGroupEndsThem) {
+  const Work one = watch(world.event());
+  end.set(std::make_exception_ptr(DistNetworkError("aborted")));
+  watchdog.wake();
+  EXPECT_EQ(ending(one), "aborted");
+  EXPECT_EQ(world.given_up(), 1);
+}
+
+TEST(NcclWatchdog, ItsEndIsAnErrorOfRunningOperations) {
+  World world;
+  NcclEnd end;
+  const WorkSource source;
+  {
+    NcclWatchdog watchdog(end, world.outside());
+    watchdog.watch({1, deadline_after(seconds(60)), world.event(), source});
+    EXPECT_FALSE(watchdog.drain(deadline_after(milliseconds(1))));
+  }
+  EXPECT_EQ(ending(source.work()), "the group was destroyed before the operation had ended");
+}
+
+}  // namespace
+}  // namespace dlaunch::internal
