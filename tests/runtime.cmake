@@ -142,7 +142,7 @@ dlaunch_test(NAME rpc_agent_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime
     runtime/rpc/polling_threads_test.cpp
     runtime/rpc/worker_contact_test.cpp)
 if(NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
-  dlaunch_test(NAME rpc_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_store_host SOURCES runtime/rpc/rpc_test.cpp)
+  dlaunch_test(NAME rpc_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_store_host SOURCES runtime/rpc/rpc_test.cpp runtime/rpc/rref_test.cpp)
 endif()
 
 # What it records, read as the agent reads it.

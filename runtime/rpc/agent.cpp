@@ -108,7 +108,10 @@ Agent::Agent(const Options& options)
       timer_([] { return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); }),
       self_{options.name, options.id, options.host, {}},
       hooks_{[this](Peer& peer) { connect(peer); }, [this](Deadline deadline) { wake_at(deadline); },
-             [this](std::size_t calls) { done(calls); }},
+             [this](std::size_t calls) { done(calls); },
+             [this](std::uint32_t worker, std::string result) {
+               if (observer_.on_late_result) observer_.on_late_result(worker, std::move(result));
+             }},
       last_token_(host_listener_token),
       calls_to_self_("this worker"),
       timer_at_(Deadline::max().time_since_epoch().count()) {
@@ -119,8 +122,9 @@ Agent::Agent(const Options& options)
   if (on_host_) host_listener_.emplace(listen_on_host(self_.contact.id));
 }
 
-void Agent::start(const std::vector<WorkerContact>& workers, Serve serve) {
+void Agent::start(const std::vector<WorkerContact>& workers, Serve serve, Observer observer) {
   serve_ = std::move(serve);
+  observer_ = std::move(observer);
   for (const WorkerContact& worker : workers) peers_.push_back(std::make_unique<Peer>(worker, hooks_));
   watch(threads_->poll(), timer_.get(), timer_token);
   watch(threads_->poll(), listener_->get(), listener_token);
@@ -308,9 +312,9 @@ void Agent::take_call(std::uint32_t caller, std::string body, std::shared_ptr<Re
   ++busy_;
   ++calls_so_far_;
   if (ending_) return responder->fail({CallFailure::Kind::ending, "", ""});
-  tasks.emplace_back([this, call = IncomingCall{caller, std::move(body), std::move(responder)}]() mutable {
-    serve_(std::move(call));
-  });
+  IncomingCall call{caller, std::move(body), std::move(responder)};
+  if (observer_.serve_at_once && observer_.serve_at_once(call)) return;
+  tasks.emplace_back([this, call = std::move(call)]() mutable { serve_(std::move(call)); });
 }
 
 void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
@@ -319,9 +323,12 @@ void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
     links_.erase(link->token());
   }
   link->end();
-  if (!link->callee) return;
-  peers_[*link->callee]->fail_all(
-      link.get(), link->within_host ? "died" : "died, or the connection to it was lost (" + why + ")");
+  if (link->callee) {
+    peers_[*link->callee]->fail_all(
+        link.get(), link->within_host ? "died" : "died, or the connection to it was lost (" + why + ")");
+  }
+  const std::optional<std::uint32_t> worker = link->callee ? link->callee : link->caller;
+  if (worker && observer_.on_link_lost) observer_.on_link_lost(*worker);
 }
 
 // --- Time
@@ -413,6 +420,8 @@ bool Agent::end(const std::string& why, Deadline deadline) {
   if (all_ended) {
     listener_.reset();
     host_listener_.reset();
+    serve_ = nullptr;  // they may own this
+    observer_ = {};
   }
   return all_ended;
 }

@@ -31,6 +31,14 @@ class Agent : public std::enable_shared_from_this<Agent> {
  public:
   // Runs a call on a worker thread, and sees to its answer.
   using Serve = std::function<void(IncomingCall call)>;
+  // What else is of interest. They do not block.
+  struct Observer {
+    // Serves the call on the thread that has read it, and so without a thread for functions. False: it is to
+    // be served as the others are.
+    std::function<bool(const IncomingCall& call)> serve_at_once;
+    std::function<void(std::uint32_t worker)> on_link_lost;
+    std::function<void(std::uint32_t worker, std::string result)> on_late_result;
+  };
   struct Options {
     std::string name;
     std::uint32_t id;
@@ -46,7 +54,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
 
   [[nodiscard]] const WorkerContact& self() const { return self_; }
   // Calls can arrive from now on. `workers`: all, by id. Throws DistBackendError.
-  void start(const std::vector<WorkerContact>& workers, Serve serve);
+  void start(const std::vector<WorkerContact>& workers, Serve serve, Observer observer = {});
 
   // REQUIRES: start() was called; the worker exists. `timeout` 0: none.
   void call(std::uint32_t worker, std::string function, std::string body, std::chrono::milliseconds timeout,
@@ -98,6 +106,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   std::optional<Descriptor> host_listener_;
   WorkerContact self_;
   Serve serve_;
+  Observer observer_;
   const Peer::Hooks hooks_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by id
 

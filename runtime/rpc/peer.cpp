@@ -57,6 +57,10 @@ void Peer::on_message(const Link& link, RpcMessage& message) {
   std::vector<CallTable::Ended> ended;
   Lock lock(mutex_);
   if (message.kind == PartHead::result) {
+    if (!calls_.waits(message.number)) {
+      lock.unlock();
+      return hooks_.on_late_result(worker_.id, std::move(message.body));
+    }
     calls_.answer(message.number, std::move(message.body), ended);
   } else if (message.kind == PartHead::failure) {
     const std::optional<CallFailure> failure = parse_failure(message.body);

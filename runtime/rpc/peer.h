@@ -22,6 +22,7 @@ class Peer {
     std::function<void(Peer&)> connect;         // then on_connected() or fail_all() comes; does not block
     std::function<void(Deadline)> wake_at;      // then expire() comes
     std::function<void(std::size_t)> on_ended;  // so many calls have ended, and their receivers know
+    std::function<void(std::uint32_t worker, std::string result)> on_late_result;  // of a call that had ended
   };
   // REQUIRES: the hooks may be called as long as this lives.
   Peer(WorkerContact worker, const Hooks& hooks)

@@ -100,9 +100,18 @@ const WorkerContact& RpcWorld::Member::worker(int id) const {
   throw DistError("there is no worker " + std::to_string(id) + "; there are " + std::to_string(all.size()));
 }
 
+const WorkerContact& RpcWorld::Member::destination(const rpc::Destination& to) const {
+  return to.id() >= 0 ? worker(to.id()) : worker(std::string_view(to.name()));
+}
+
+std::chrono::milliseconds RpcWorld::Member::timeout_of(rpc::Destination::Timeout given) const {
+  if (given && given->count() < 0) throw DistError("the timeout of a remote call is negative");
+  return given.value_or(timeout);
+}
+
 std::shared_ptr<const RpcWorld::Member> RpcWorld::member(const char* operation) const {
-  if (!process_.is_this()) throw DistError(forked_copy, {.operation = operation});
   const std::lock_guard lock(mutex_);
+  if (member_ && !process_.is_this()) throw DistError(forked_copy, {.operation = operation});
   if (!member_) throw DistError("remote calls have not begun: call init_rpc first", {.operation = operation});
   return member_;
 }
@@ -112,6 +121,12 @@ void RpcWorld::init(const std::string& name, const rpc::RpcOptions& options) {
   const std::lock_guard making(making_);
   {
     const std::lock_guard lock(mutex_);
+    if (member_ && !process_.is_this()) {
+      // Those of the original. Never destroyed: their threads are not here.
+      static auto& originals = *new std::vector<std::shared_ptr<Member>>;
+      originals.push_back(std::exchange(member_, nullptr));
+    }
+    process_ = OwnProcess();
     if (member_) throw DistError("init_rpc: this process is already " + describe(member_->agent->self()));
   }
   std::shared_ptr<Member> made;
@@ -144,9 +159,15 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                                               made->agent->self(), place.self.world_size, serves_store);
   for (const WorkerContact& worker : made->workers->meet(deadline, master))
     made->ids.emplace(worker.name, worker.id);
-  made->agent->start(made->workers->workers(), [self = made->agent->self()](const IncomingCall& call) {
-    serve(FunctionTable::get(), self, call);
-  });
+  made->references = std::make_shared<References>(made->agent, made->workers->workers());
+  const ServeContext context{FunctionTable::get(), made->agent, made->references};
+  const std::shared_ptr<References> references = made->references;
+  made->agent->start(
+      made->workers->workers(), [context](IncomingCall call) { serve(context, std::move(call)); },
+      {.serve_at_once = [references](const IncomingCall& call) { return serve_message(*references, call); },
+       .on_link_lost = [references](std::uint32_t worker) { references->on_link_lost(worker); },
+       .on_late_result = [references](std::uint32_t worker,
+                                      const std::string& result) { references->discard(worker, result); }});
   return made;
 }
 
@@ -179,6 +200,7 @@ void RpcWorld::shutdown(bool graceful, std::chrono::milliseconds timeout) {
     const std::lock_guard lock(mutex_);
     member_ = nullptr;
   }
+  ending->references->end();
   ending->agent->end(ended_here, deadline_after(end_limit));
   if (error) std::rethrow_exception(error);
 }

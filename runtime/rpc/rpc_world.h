@@ -10,6 +10,7 @@
 #include "dlaunch/rpc.h"
 #include "runtime/base/own_process.h"
 #include "runtime/rpc/agent.h"
+#include "runtime/rpc/references.h"
 #include "runtime/rpc/worker_set.h"
 
 namespace dlaunch::internal {
@@ -26,12 +27,15 @@ class RpcWorld {
   struct Member {
     std::shared_ptr<Agent> agent;
     std::shared_ptr<WorkerSet> workers;
+    std::shared_ptr<References> references;
     std::map<std::string, std::uint32_t, std::less<>> ids;  // by name
     std::chrono::milliseconds timeout;                      // of calls
 
     // Throws DistError.
     [[nodiscard]] const WorkerContact& worker(std::string_view name) const;
     [[nodiscard]] const WorkerContact& worker(int id) const;
+    [[nodiscard]] const WorkerContact& destination(const rpc::Destination& to) const;
+    [[nodiscard]] std::chrono::milliseconds timeout_of(rpc::Destination::Timeout given) const;
   };
   // Throws DistError outside init and shutdown. `operation`: for messages.
   [[nodiscard]] std::shared_ptr<const Member> member(const char* operation) const;
@@ -42,8 +46,9 @@ class RpcWorld {
   std::mutex making_;                       // init or shutdown runs
   std::map<std::string, int> generations_;  // how often this process has joined, by store; with making_ held
   mutable std::mutex mutex_;
-  std::shared_ptr<Member> member_;  // protected by mutex_
-  OwnProcess process_;
+  // protected by mutex_
+  std::shared_ptr<Member> member_;
+  OwnProcess process_;  // the one that has joined
 };
 
 }  // namespace dlaunch::internal

@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -9,26 +10,9 @@
 #include <typeinfo>
 #include <utility>
 
+#include "dlaunch/error.h"
+#include "runtime/rpc/outgoing_call.h"
 #include "store/base/text.h"
-
-namespace dlaunch {
-using namespace internal;
-inline namespace v1 {
-namespace rpc::rpc_detail {
-
-struct Reply::State {
-  std::shared_ptr<Responder> responder;
-};
-
-void Reply::result(std::string bytes) const { state_->responder->answer(std::move(bytes)); }
-void Reply::error(std::exception_ptr error) const { state_->responder->fail(failure_of(error)); }
-void Reply::bad_arguments(const std::string& why) const {
-  state_->responder->fail({CallFailure::Kind::bad_arguments, "", why});
-}
-
-}  // namespace rpc::rpc_detail
-}  // namespace v1
-}  // namespace dlaunch
 
 namespace dlaunch::internal {
 
@@ -53,28 +37,120 @@ CallFailure failure_of(const std::exception_ptr& error) {
   }
 }
 
-void serve(const FunctionTable& functions, const WorkerContact& self, const IncomingCall& call) {
-  const std::optional<CallRequest> request = parse_request(call.body);
-  if (!request)
-    return call.responder->fail({CallFailure::Kind::bad_arguments, "", "the call does not decode"});
-  const FunctionTable::Function* const function = functions.find(request->head.function);
-  const std::string name = quoted(request->head.function);
-  if (!function) {
-    return call.responder->fail(
-        {CallFailure::Kind::unknown_function, "", describe(self) + " has registered no function " + name});
+namespace {
+
+using rpc::rpc_detail::HandleId;
+using rpc::rpc_detail::Reply;
+using rpc::rpc_detail::Value;
+
+// A call with all that it needs while it is served.
+struct Served {
+  ServeContext context;
+  IncomingCall call;
+  WithReferences parts;  // of call.body, as the next one
+  CallRequest request;
+  std::shared_ptr<References::Arrived> arrived;
+};
+
+void fail(const Served& served, CallFailure::Kind kind, const std::string& text) {
+  served.call.responder->fail({kind, "", text});
+}
+
+void answer(const Served& served, std::string result) {
+  append_references(result, {});
+  served.call.responder->answer(std::move(result));
+}
+
+void run_function(const Served& served, const CallRequest& request, const Reply& reply) {
+  const FunctionTable::Function* const function = served.context.functions.find(request.head.function);
+  const std::string name = quoted(request.head.function);
+  const std::string self = describe(served.context.agent->self());
+  const auto reject = [&](CallFailure::Kind kind, const std::string& text) {
+    if (!reply.keeps()) return fail(served, kind, text);
+    reply.error(std::make_exception_ptr(DistError(text)));
+  };
+  if (!function)
+    return reject(CallFailure::Kind::unknown_function, self + " has registered no function " + name);
+  if (function->signature != request.head.signature) {
+    return reject(CallFailure::Kind::other_signature,
+                  self + " has registered the function " + name +
+                      " with other types of arguments or another type of result");
   }
-  if (function->signature != request->head.signature) {
-    return call.responder->fail({CallFailure::Kind::other_signature, "",
-                                 describe(self) + " has registered the function " + name +
-                                     " with other types of arguments or another type of result"});
-  }
-  const rpc::rpc_detail::Reply reply(
-      std::make_shared<rpc::rpc_detail::Reply::State>(rpc::rpc_detail::Reply::State{call.responder}));
+  const ReadScope scope(*served.arrived);
   try {
-    function->handler(request->arguments, reply);
+    function->handler(request.arguments, reply);
   } catch (...) {  // no memory
     reply.error(std::current_exception());
   }
+}
+
+Reply reply_to(const Served& served) {
+  return Reply(std::make_shared<ReplyState>(
+      ReplyState{served.context.references, served.call.caller, served.call.responder}));
+}
+
+// The value exists from now on; the function that makes it runs afterwards.
+void create(const Served& served) {
+  const std::string_view bytes = served.request.arguments;
+  const auto message =
+      parse_reference_message(bytes.substr(0, std::min(bytes.size(), reference_message_size)));
+  const auto inner = message ? parse_request(bytes.substr(reference_message_size)) : std::nullopt;
+  if (!inner) return fail(served, CallFailure::Kind::bad_arguments, "the call does not decode");
+  const auto promise = served.context.references->on_create(served.call.caller, message->id, message->number);
+  if (!promise) return fail(served, CallFailure::Kind::exception, "its caller has given the value up");
+  answer(served, "");
+  run_function(served, *inner,
+               Reply(std::make_shared<ReplyState>(
+                   ReplyState{served.context.references, served.call.caller, nullptr, promise})));
+}
+
+void fetch(const Served& served) {
+  const auto message = parse_reference_message(served.request.arguments);
+  if (!message) return fail(served, CallFailure::Kind::bad_arguments, "the call does not decode");
+  const Reply reply = reply_to(served);
+  reply.with_value({message->id.owner, message->id.creator, message->id.number}, [reply](const Value& value) {
+    if (!value.to_bytes) throw DistError("the value of the reference cannot be sent: call its members");
+    (void)take_written_handles();
+    reply.result(value.to_bytes(value.object.get()));
+  });
+}
+
+void serve_when_ready(const Served& served) {
+  const std::string_view function = served.request.head.function;
+  if (function == References::create_function) return create(served);
+  if (function == References::fetch_function) return fetch(served);
+  run_function(served, served.request, reply_to(served));
+}
+
+}  // namespace
+
+bool serve_message(References& references, const IncomingCall& call) {
+  const std::optional<WithReferences> parts = split_references(call.body);
+  const std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
+  if (!request || request->head.function != References::message_function) return false;
+  if (std::optional<std::string> result = references.on_message(call.caller, request->arguments)) {
+    append_references(*result, {});
+    call.responder->answer(*std::move(result));
+  } else {
+    call.responder->fail({CallFailure::Kind::bad_arguments, "", "the message does not decode"});
+  }
+  return true;
+}
+
+void serve(const ServeContext& context, IncomingCall call) {
+  const auto served = std::make_shared<Served>(Served{context, std::move(call), {}, {}, {}});
+  const std::optional<WithReferences> parts = split_references(served->call.body);
+  const std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
+  if (!request) return fail(*served, CallFailure::Kind::bad_arguments, "the call does not decode");
+  served->parts = *parts;
+  served->request = *request;
+  served->arrived = context.references->arrive(served->call.caller, parts->references);
+  if (!served->arrived) return fail(*served, CallFailure::Kind::exception, "its caller has given it up");
+  if (parts->references.empty()) return serve_when_ready(*served);
+  context.references->when_ready(parts->ids(), [served](const std::exception_ptr& error) {
+    if (error) return served->call.responder->fail(failure_of(error));
+    served->context.agent->post([served] { serve_when_ready(*served); });
+  });
 }
 
 }  // namespace dlaunch::internal

@@ -47,6 +47,32 @@ std::optional<CallFailure> parse_failure(std::string_view bytes) {
   return failure;
 }
 
+void append_references(std::string& bytes, std::span<const PassedReference> references) {
+  ByteWriter writer(bytes);
+  for (const PassedReference& one : references) {
+    writer.u32(one.id.owner).u32(one.id.creator).u64(one.id.number).u64(one.token);
+  }
+  writer.u32(static_cast<std::uint32_t>(references.size()));
+}
+
+std::optional<WithReferences> split_references(std::string_view bytes) {
+  constexpr std::size_t size = 4 + 4 + 8 + 8;
+  if (bytes.size() < sizeof(std::uint32_t)) return std::nullopt;
+  const std::size_t before = bytes.size() - sizeof(std::uint32_t);
+  const std::size_t count = ByteReader(as_byte_span(bytes.substr(before))).u32();
+  if (count > most_references || count * size > before) return std::nullopt;
+  WithReferences result{bytes.substr(0, before - count * size), {}};
+  ByteReader reader(as_byte_span(bytes.substr(result.rest.size())));
+  for (std::size_t i = 0; i < count; ++i) {
+    PassedReference& one = result.references.emplace_back();
+    one.id.owner = reader.u32();
+    one.id.creator = reader.u32();
+    one.id.number = reader.u64();
+    one.token = reader.u64();
+  }
+  return result;
+}
+
 std::string hello_bytes(std::uint32_t worker) {
   std::string bytes;
   ByteWriter(bytes).u32(worker);

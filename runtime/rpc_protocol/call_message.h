@@ -5,8 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "runtime/rpc_protocol/reference_table.h"
 
 namespace dlaunch::internal {
 
@@ -44,6 +48,27 @@ struct CallFailure {
 // Long texts are cut.
 std::string to_bytes(const CallFailure& failure);
 std::optional<CallFailure> parse_failure(std::string_view bytes);
+
+// The references in a request or in a result, behind all else.
+struct PassedReference {
+  ReferenceId id;
+  std::uint64_t token = 0;
+
+  bool operator==(const PassedReference&) const = default;
+};
+inline constexpr std::size_t most_references = std::size_t{1} << 16;
+void append_references(std::string& bytes, std::span<const PassedReference> references);
+struct WithReferences {
+  std::string_view rest;
+  std::vector<PassedReference> references;
+
+  [[nodiscard]] std::vector<ReferenceId> ids() const {
+    std::vector<ReferenceId> all;
+    for (const PassedReference& one : references) all.push_back(one.id);
+    return all;
+  }
+};
+std::optional<WithReferences> split_references(std::string_view bytes);
 
 // The id of the worker that has made the connection.
 std::string hello_bytes(std::uint32_t worker);

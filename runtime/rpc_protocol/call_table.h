@@ -69,6 +69,7 @@ class CallTable {
   // All calls end. `why`: what happened to the callee, for example "it died".
   void lose(const std::string& why, const WasSent& was_sent, std::vector<Ended>& ended);
 
+  [[nodiscard]] bool waits(std::uint64_t number) const { return calls_.contains(number); }
   [[nodiscard]] std::size_t size() const { return calls_.size(); }
   [[nodiscard]] Deadline next_deadline() const { return deadlines_.next(); }
   [[nodiscard]] const std::string& callee() const { return callee_; }

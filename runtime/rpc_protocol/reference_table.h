@@ -48,6 +48,7 @@ struct ReferenceMessage {
 
   bool operator==(const ReferenceMessage&) const = default;
 };
+inline constexpr std::size_t reference_message_size = 25;  // bytes
 std::string to_bytes(const ReferenceMessage& message);
 std::optional<ReferenceMessage> parse_reference_message(std::string_view bytes);
 
@@ -108,6 +109,7 @@ class ReferenceTable {
   // That worker has died. Nothing comes from it any more.
   void on_dead(WorkerId worker, Actions& actions);
 
+  [[nodiscard]] bool has(const ReferenceId& id) const { return entries_.contains(id); }
   [[nodiscard]] bool is_ready(const ReferenceId& id) const;
   // What is left: values that live here, references to others', tokens that are not settled.
   [[nodiscard]] std::size_t owned() const;

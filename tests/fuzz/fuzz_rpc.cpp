@@ -20,6 +20,11 @@ void parse(std::string_view body) {
     require(to_bytes(request->head) + std::string(request->arguments) == body);
   }
   if (const auto failure = parse_failure(body)) require(parse_failure(to_bytes(*failure)) == failure);
+  if (const auto split = split_references(body)) {
+    std::string again(split->rest);
+    append_references(again, split->references);
+    require(again == body);
+  }
   if (const auto message = parse_reference_message(body)) require(to_bytes(*message) == body);
   if (const auto worker = parse_hello(body)) require(hello_bytes(*worker) == body);
 }

@@ -43,6 +43,9 @@
 #include "dlaunch/store.h"
 
 namespace dlaunch {
+namespace internal {
+struct ReplyState;
+}
 inline namespace v1 {
 
 // A function in another worker has thrown, or the worker has rejected the call: it does not know the
@@ -146,6 +149,12 @@ struct Sent<std::span<const T>> {
 template <class T>
 using SentAs = typename Sent<std::remove_cvref_t<T>>::type;
 
+// A value that a worker keeps for remote references to it (rref.h).
+struct Value {
+  std::shared_ptr<void> object;
+  std::string (*to_bytes)(const void* object) = nullptr;  // null: it cannot be sent
+};
+
 // The caller's side of the answer. One of these is called, once.
 class DLAUNCH_EXPORT Receiver {
  public:
@@ -157,17 +166,24 @@ class DLAUNCH_EXPORT Receiver {
   virtual void on_error(std::exception_ptr error) = 0;
 };
 
+struct HandleId;
+
 // The callee's side: the way back. Copies refer to the same call. Any thread.
 class DLAUNCH_EXPORT Reply {
  public:
-  struct State;
-  explicit Reply(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit Reply(std::shared_ptr<internal::ReplyState> state) : state_(std::move(state)) {}
+  // Whether the result is kept here, and not sent.
+  [[nodiscard]] bool keeps() const;
+  void keep(Value value) const;
   void result(std::string bytes) const;
   void error(std::exception_ptr error) const;
   void bad_arguments(const std::string& why) const;
+  // Calls `use` with a value of this worker when it is there; replies with an error if there is none, or
+  // `use` throws.
+  void with_value(const HandleId& id, std::function<void(const Value& value)> use) const;
 
  private:
-  std::shared_ptr<State> state_;
+  std::shared_ptr<internal::ReplyState> state_;
 };
 
 // Decodes the arguments, calls the function, and replies.
@@ -187,12 +203,22 @@ DLAUNCH_EXPORT void run_callback(std::function<void()> callback);
 template <class R>
 using ResultOf = typename future_detail::Unwrap<std::remove_cvref_t<R>>::type;
 
+template <class T>
+struct IsPointer : std::false_type {};
+template <class T>
+struct IsPointer<std::shared_ptr<T>> : std::true_type {};
+
+// As what a result counts in the signature: a pointer is never sent.
+template <class R>
+using SignedResult =
+    std::conditional_t<IsPointer<ResultOf<R>>::value, std::monostate, future_detail::Stored<ResultOf<R>>>;
+
 template <class R, class... A>
 std::uint64_t signature_of_function() {
   static const std::uint64_t signature = [] {
     codec::Signature all;
     codec::Sign sign(all);
-    std::tuple<future_detail::Stored<ResultOf<R>>, SentAs<A>...> values{};
+    std::tuple<SignedResult<R>, SentAs<A>...> values{};
     sign(values);
     return all.hash();
   }();
@@ -248,6 +274,21 @@ class PromiseReceiver final : public Receiver {
   const Promise<R> promise_;
 };
 
+// The result of a function, sent or kept.
+template <class R>
+void reply_with_value(const Reply& reply, R value) {
+  if constexpr (IsPointer<R>::value) {
+    if (!reply.keeps())
+      throw DistError("the function returns a pointer, which is not sent: call it with remote()");
+    reply.keep({std::move(value), nullptr});
+  } else if (reply.keeps()) {
+    reply.keep({std::make_shared<R>(std::move(value)),
+                [](const void* object) { return result_bytes(*static_cast<const R*>(object)); }});
+  } else {
+    reply.result(result_bytes<R>(value));
+  }
+}
+
 // Replies with what the function returns, now or later.
 template <class R, class Call>
 void reply_with(const Reply& reply, const Call& call) {
@@ -259,31 +300,87 @@ void reply_with(const Reply& reply, const Call& call) {
       });
     } else if constexpr (std::is_void_v<R>) {
       call();
-      reply.result("");
+      reply_with_value<std::monostate>(reply, {});
     } else {
-      reply.result(result_bytes<R>(call()));
+      reply_with_value<R>(reply, call());
     }
   } catch (...) {
     reply.error(std::current_exception());
   }
 }
 
+// The arguments; none: they do not decode, and the reply is given.
+template <class Tuple>
+std::optional<Tuple> read_arguments(std::string_view bytes, const Reply& reply) {
+  try {
+    Tuple arguments;
+    codec::Reader reader(bytes);
+    codec::Read read(reader);
+    read(arguments);
+    if (!reader.at_end()) throw DistError("they are followed by bytes that belong to nothing");
+    return arguments;
+  } catch (const DistError& e) {
+    reply.bad_arguments(e.reason());
+    return std::nullopt;
+  }
+}
+
 template <class R, class... A>
 Handler handler_of(R (*function)(A...)) {
   return [function](std::string_view bytes, const Reply& reply) {
-    std::tuple<SentAs<A>...> arguments;
-    try {
-      codec::Reader reader(bytes);
-      codec::Read read(reader);
-      read(arguments);
-      if (!reader.at_end()) throw DistError("they are followed by bytes that belong to nothing");
-    } catch (const DistError& e) {
-      return reply.bad_arguments(e.reason());
-    }
+    auto arguments = read_arguments<std::tuple<SentAs<A>...>>(bytes, reply);
+    if (!arguments) return;
     reply_with<std::remove_cvref_t<R>>(reply, [&]() -> R {
-      return std::apply([&](auto&... each) -> R { return function(static_cast<A>(each)...); }, arguments);
+      return std::apply([&](auto&... each) -> R { return function(static_cast<A&&>(each)...); }, *arguments);
     });
   };
+}
+
+}  // namespace rpc_detail
+
+namespace rpc_detail {
+
+// Which value a reference refers to, as it is sent.
+struct HandleId {
+  std::uint32_t owner = 0;
+  std::uint32_t creator = 0;
+  std::uint64_t number = 0;
+
+  template <class Archive>
+  friend void serialize(Archive& archive, HandleId& id) {
+    archive(id.owner, id.creator, id.number);
+  }
+};
+// `Member`: a member function of C.
+template <class C, class Member, class R, class... A>
+Handler handler_of_member(Member member) {
+  return [member](std::string_view bytes, const Reply& reply) {
+    auto read = read_arguments<std::tuple<HandleId, SentAs<A>...>>(bytes, reply);
+    if (!read) return;
+    const HandleId id = std::get<0>(*read);
+    const auto arguments = std::make_shared<std::tuple<HandleId, SentAs<A>...>>(*std::move(read));
+    reply.with_value(id, [member, reply, arguments](const Value& value) {
+      reply_with<std::remove_cvref_t<R>>(reply, [&]() -> R {
+        return std::apply(
+            [&](HandleId&, auto&... each) -> R {
+              return (static_cast<C*>(value.object.get())->*member)(static_cast<A&&>(each)...);
+            },
+            *arguments);
+      });
+    });
+  };
+}
+
+// The bytes of a call.
+template <class R, class... A, class... U>
+std::string request_of(const std::string& name, const U&... arguments) {
+  static_assert(sizeof...(A) == sizeof...(U), "the function takes another number of arguments");
+  const std::string head = begin_request(name, signature_of_function<R, A...>());
+  codec::Writer writer;
+  writer.raw(head.data(), head.size());
+  codec::Write write(writer);
+  write(static_cast<const SentAs<A>&>(as_sent<A>(arguments))...);
+  return writer.take();
 }
 
 }  // namespace rpc_detail
@@ -296,6 +393,22 @@ class Registration {
     rpc_detail::add_function(name, rpc_detail::signature_of_function<R, A...>(),
                              rpc_detail::bytes_of(function), rpc_detail::handler_of(function));
   }
+  template <class C, class R, class... A>
+  Registration(std::string_view name, R (C::*member)(A...)) {
+    add_member<C, R, A...>(name, member);
+  }
+  template <class C, class R, class... A>
+  Registration(std::string_view name, R (C::*member)(A...) const) {
+    add_member<C, R, A...>(name, member);
+  }
+
+ private:
+  template <class C, class R, class... A, class Member>
+  static void add_member(std::string_view name, Member member) {
+    rpc_detail::add_function(name, rpc_detail::signature_of_function<R, rpc_detail::HandleId, A...>(),
+                             rpc_detail::bytes_of(member),
+                             rpc_detail::handler_of_member<C, Member, R, A...>(member));
+  }
 };
 
 // Calls the function in another worker. Returns its result; throws RemoteError if it throws, DistNetworkError
@@ -305,15 +418,9 @@ class Registration {
 // caller gets the value.
 template <class R, class... A, class... U>
 Future<rpc_detail::ResultOf<R>> rpc_async(const Destination& to, R (*function)(A...), const U&... arguments) {
-  static_assert(sizeof...(A) == sizeof...(U), "the function takes another number of arguments");
   const std::string name = rpc_detail::name_of_function(rpc_detail::bytes_of(function));
-  const std::string head = rpc_detail::begin_request(name, rpc_detail::signature_of_function<R, A...>());
-  codec::Writer writer;
-  writer.raw(head.data(), head.size());
-  codec::Write write(writer);
-  write(static_cast<const rpc_detail::SentAs<A>&>(rpc_detail::as_sent<A>(arguments))...);
   const Promise<rpc_detail::ResultOf<R>> promise(rpc_detail::run_callback);
-  rpc_detail::call(to, name, writer.take(),
+  rpc_detail::call(to, name, rpc_detail::request_of<R, A...>(name, arguments...),
                    std::make_shared<rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>>(promise));
   return promise.future();
 }
@@ -328,8 +435,8 @@ rpc_detail::ResultOf<R> rpc_sync(const Destination& to, R (*function)(A...), con
 
 #define DLAUNCH_RPC_JOINED_(a, b) a##b
 #define DLAUNCH_RPC_NAMED_(a, b) DLAUNCH_RPC_JOINED_(a, b)
-// Registers a function by its name in the source, before main() or when its library is loaded. At namespace
-// scope.
+// Registers a function, or a member function (&Class::member), by its name in the source, before main() or
+// when its library is loaded. At namespace scope.
 #define DLAUNCH_RPC(function)                                                    \
   [[maybe_unused]] static const ::dlaunch::rpc::Registration DLAUNCH_RPC_NAMED_( \
       dlaunch_rpc_registration_, __COUNTER__)(#function, function)

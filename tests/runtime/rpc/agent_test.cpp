@@ -97,12 +97,15 @@ TEST_P(OverConnections, ACallThatIsDroppedFails) {
 }
 
 TEST_P(OverConnections, ACallEndsAtItsDeadline) {
+  Gate begun;
   Gate gate;
   Agents agents(2, GetParam(), [&](const IncomingCall& call) {
+    begun.open();
     gate.wait();
     call.responder->answer("late");
   });
   const auto other = agents.call(0, 1, "a");
+  EXPECT_TRUE(begun.wait());  // they are connected
   EXPECT_EQ(agents.call(0, 1, "a", milliseconds(30))->text(),
             "? worker w1 (rank 1) on host h did not answer 'echo' within 30 ms; it was sent, and may still "
             "run there");

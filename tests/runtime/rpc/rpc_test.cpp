@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "tests/runtime/rank_processes.h"
-#include "tests/runtime/rpc/agents.h"
+#include "tests/runtime/rpc/rpc_processes.h"
 
 namespace dlaunch::test {
 namespace {
@@ -59,50 +59,9 @@ void wait_for_ever() {
   for (;;) pause();
 }
 DLAUNCH_RPC(wait_for_ever);
-void die() { kill(getpid(), SIGKILL); }
-DLAUNCH_RPC(die);
 int process() { return getpid(); }
 DLAUNCH_RPC(process);
-Gate may_leave;
-void leave() { may_leave.open(); }
-DLAUNCH_RPC(leave);
 int unregistered(int a) { return a; }
-
-std::string name_of(int rank) { return "worker" + std::to_string(rank); }
-
-// `body` on rank 0; the others serve.
-std::string with_rpc(int rank, const std::function<std::string()>& body,
-                     const rpc::RpcOptions& options = {}) {
-  rpc::init_rpc(name_of(rank), options);
-  std::string said = rank == 0 ? body() : "ok";
-  rpc::shutdown();
-  return said;
-}
-void expect_ok(int size, const std::function<std::string()>& body, const rpc::RpcOptions& options = {}) {
-  expect_all_say(run_processes(size, [&](int rank) { return with_rpc(rank, body, options); }), "ok");
-}
-#define REQUIRE(condition) \
-  if (!(condition)) return std::string("not so: " #condition)
-
-// The worker may have left before it answers.
-void let_leave(const char* worker) {
-  try {
-    rpc_sync({worker, milliseconds(0)}, leave);
-  } catch (const DistNetworkError&) {
-  }
-}
-
-template <class Error>
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.reason();
-  } catch (const std::exception& e) {
-    return std::string("another error: ") + e.what();
-  }
-  return "no error";
-}
 
 TEST(Rpc, ArgumentsAndResultsOfAllKinds) {
   expect_ok(2, []() -> std::string {
@@ -216,6 +175,7 @@ TEST(Rpc, CallsEndAtTheirTimeouts) {
     rpc::init_rpc(name_of(rank), {.rpc_timeout = milliseconds(50)});
     std::string said = "ok";
     if (rank == 0) {
+      rpc_sync({"worker1", milliseconds(0)}, add, 1, 2);  // they are connected
       said = error_of<DistNetworkError>([] { rpc_sync("worker1", wait_for_ever); });
       said += "|" + error_of<DistNetworkError>([] {
                 rpc_sync({"worker1", milliseconds(60)}, wait_for_ever);

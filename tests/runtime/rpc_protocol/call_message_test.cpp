@@ -43,6 +43,21 @@ TEST(CallMessage, NoFailureIsRejected) {
   EXPECT_FALSE(parse_failure('\6' + bytes.substr(1)));
 }
 
+TEST(CallMessage, ReferencesAreBehindAllElse) {
+  const std::vector<PassedReference> references = {{{1, 2, 3}, 4}, {{5, 6, 7}, 8}};
+  std::string bytes = "rest";
+  append_references(bytes, references);
+  const auto split = split_references(bytes);
+  ASSERT_TRUE(split);
+  EXPECT_EQ(split->rest, "rest");
+  EXPECT_EQ(split->references, references);
+  EXPECT_FALSE(split_references(bytes.substr(10)));
+  EXPECT_FALSE(split_references("abc"));
+  bytes.clear();
+  append_references(bytes, {});
+  EXPECT_EQ(split_references(bytes)->rest, "");
+}
+
 TEST(CallMessage, AHelloNamesTheWorker) {
   EXPECT_EQ(parse_hello(hello_bytes(70000)), 70000U);
   EXPECT_FALSE(parse_hello("abc"));

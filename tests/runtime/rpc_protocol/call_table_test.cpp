@@ -47,7 +47,9 @@ TEST_F(Calls, EndWithTheirAnswers) {
   const std::uint64_t first = begin(1);
   const std::uint64_t second = begin(2);
   EXPECT_GT(second, first);
+  EXPECT_TRUE(table_.waits(second));
   table_.answer(second, "two", ended_);
+  EXPECT_FALSE(table_.waits(second));
   table_.answer(first, CallFailure{.type = "", .text = "no"}, ended_);
   deliver();
   EXPECT_EQ(std::get<std::string>(receivers_[1]->outcomes.at(0)), "two");

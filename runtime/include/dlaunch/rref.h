@@ -1,0 +1,158 @@
+// References to values that live in other workers: torch.distributed.rpc's RRef.
+//
+//   struct Counter { int add(int n) { return value += n; } int value = 0; };
+//   std::shared_ptr<Counter> make_counter() { return std::make_shared<Counter>(); }
+//   DLAUNCH_RPC(make_counter);
+//   DLAUNCH_RPC(&Counter::add);
+//
+//   const auto counter = dlaunch::rpc::remote("ps", make_counter);  // an RRef<Counter>
+//   counter.rpc_sync(&Counter::add, 3);                             // 3
+//
+// The value lives at its owner as long as a worker has an RRef to it: all RRefs of all workers count, also
+// those that are on their way. A worker that dies holds none.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "dlaunch/rpc.h"
+
+namespace dlaunch {
+namespace internal {
+class ReferenceHandle;
+}
+inline namespace v1 {
+namespace rpc {
+
+namespace rpc_detail {
+
+using Handle = internal::ReferenceHandle;
+DLAUNCH_EXPORT std::shared_ptr<Handle> own_value(Value value);
+DLAUNCH_EXPORT std::shared_ptr<Handle> create_value(const Destination& to, std::string_view name,
+                                                    std::string request);
+DLAUNCH_EXPORT std::shared_ptr<void> local_object(const std::shared_ptr<Handle>& handle);
+DLAUNCH_EXPORT void fetch_value(const std::shared_ptr<Handle>& handle, Destination::Timeout timeout,
+                                std::shared_ptr<Receiver> receiver);
+DLAUNCH_EXPORT void call_member(const std::shared_ptr<Handle>& handle, Destination::Timeout timeout,
+                                std::string_view name, std::string request,
+                                std::shared_ptr<Receiver> receiver);
+DLAUNCH_EXPORT WorkerInfo owner_of(const std::shared_ptr<Handle>& handle);
+DLAUNCH_EXPORT bool is_confirmed(const std::shared_ptr<Handle>& handle);
+// While a message is written, and while one is read.
+DLAUNCH_EXPORT HandleId write_handle(const std::shared_ptr<Handle>& handle);
+DLAUNCH_EXPORT std::shared_ptr<Handle> read_handle(const HandleId& id);
+DLAUNCH_EXPORT HandleId id_of(const std::shared_ptr<Handle>& handle);
+
+template <class R>
+struct Kept {
+  using type = R;
+};
+template <class T>
+struct Kept<std::shared_ptr<T>> {
+  using type = T;
+};
+
+}  // namespace rpc_detail
+
+// A handle; copies refer to the same value. May be an argument and a result of remote calls, alone or in a
+// container: the other worker then has one, too. A default-constructed one refers to none, and may be
+// assigned to, and sent. Any thread.
+template <class T>
+class RRef {
+ public:
+  using Timeout = Destination::Timeout;
+
+  RRef() = default;
+  // A value of this worker, which can be sent.
+  explicit RRef(T value)
+      : handle_(rpc_detail::own_value({std::make_shared<T>(std::move(value)), [](const void* object) {
+                                         return rpc_detail::result_bytes(*static_cast<const T*>(object));
+                                       }})) {}
+  // The same, but others only call its members.
+  explicit RRef(std::shared_ptr<T> value) : handle_(rpc_detail::own_value({std::move(value), nullptr})) {}
+
+  [[nodiscard]] bool is_owner() const { return owner() == get_worker_info(); }
+  [[nodiscard]] WorkerInfo owner() const { return rpc_detail::owner_of(handle_); }
+  [[nodiscard]] std::string owner_name() const { return owner().name; }
+  // Whether the owner knows of this worker's reference; at the owner always.
+  [[nodiscard]] bool confirmed_by_owner() const { return rpc_detail::is_confirmed(handle_); }
+
+  // A copy of the value; waits until it is there. Throws what the function that makes it has thrown, as
+  // RemoteError; DistNetworkError if the owner is lost or does not answer; DistError if the value cannot be
+  // sent.
+  [[nodiscard]] T to_here(Timeout timeout = {}) const {
+    const Promise<T> promise(rpc_detail::run_callback);
+    rpc_detail::fetch_value(handle_, timeout, std::make_shared<rpc_detail::PromiseReceiver<T>>(promise));
+    return promise.future().wait();
+  }
+  // The value itself; waits until it is there. Throws DistError in another worker than the owner.
+  [[nodiscard]] T& local_value() const { return *static_cast<T*>(rpc_detail::local_object(handle_).get()); }
+
+  // Calls a registered member function of the value at its owner. Several may run at a time.
+  template <class C, class R, class... A, class... U>
+  Future<rpc_detail::ResultOf<R>> rpc_async(R (C::*member)(A...), const U&... arguments) const {
+    return call<R, A...>(rpc_detail::bytes_of(member), arguments...);
+  }
+  template <class C, class R, class... A, class... U>
+  Future<rpc_detail::ResultOf<R>> rpc_async(R (C::*member)(A...) const, const U&... arguments) const {
+    return call<R, A...>(rpc_detail::bytes_of(member), arguments...);
+  }
+  template <class Member, class... U>
+  auto rpc_sync(Member member, const U&... arguments) const {
+    return rpc_async(member, arguments...).wait();
+  }
+
+ private:
+  template <class Archive>
+  friend void serialize(Archive& archive, RRef& reference) {
+    rpc_detail::HandleId id;
+    if constexpr (std::is_same_v<Archive, codec::Write>) {
+      if (reference.handle_) id = rpc_detail::write_handle(reference.handle_);
+    }
+    archive(id);
+    if constexpr (std::is_same_v<Archive, codec::Read>) {
+      reference.handle_ = id.number == 0 ? nullptr : rpc_detail::read_handle(id);
+    }
+  }
+  template <class R, class... A, class... U>
+  friend RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> remote(const Destination& to,
+                                                                               R (*function)(A...),
+                                                                               const U&... arguments);
+  template <class U>
+  friend class RRef;
+
+  template <class R, class... A, class... U>
+  Future<rpc_detail::ResultOf<R>> call(std::string_view member, const U&... arguments) const {
+    const std::string name = rpc_detail::name_of_function(member);
+    const Promise<rpc_detail::ResultOf<R>> promise(rpc_detail::run_callback);
+    rpc_detail::call_member(
+        handle_, {}, name,
+        rpc_detail::request_of<R, rpc_detail::HandleId, A...>(name, rpc_detail::id_of(handle_), arguments...),
+        std::make_shared<rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>>(promise));
+    return promise.future();
+  }
+
+  std::shared_ptr<rpc_detail::Handle> handle_;
+};
+
+// Calls the function in another worker, or in this one, and keeps its result there. Returns at once. The
+// function returns the value, a std::shared_ptr to it (then only its members are called), or a Future of one
+// of these.
+template <class R, class... A, class... U>
+RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> remote(const Destination& to,
+                                                                      R (*function)(A...),
+                                                                      const U&... arguments) {
+  const std::string name = rpc_detail::name_of_function(rpc_detail::bytes_of(function));
+  RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> reference;
+  reference.handle_ = rpc_detail::create_value(to, name, rpc_detail::request_of<R, A...>(name, arguments...));
+  return reference;
+}
+
+}  // namespace rpc
+}  // namespace v1
+}  // namespace dlaunch

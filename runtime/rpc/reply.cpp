@@ -1,0 +1,64 @@
+// The callee's side of a call, as the public headers see it.
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/rpc/outgoing_call.h"
+#include "runtime/rpc/serve.h"
+
+namespace dlaunch {
+using namespace internal;
+inline namespace v1 {
+namespace rpc::rpc_detail {
+
+bool Reply::keeps() const { return state_->kept.has_value(); }
+
+void Reply::keep(Value value) const { state_->kept->set_value(std::move(value)); }
+
+// References in the result are passed to the caller when they are ready.
+void Reply::result(std::string bytes) const {
+  const auto handles = std::make_shared<std::vector<std::shared_ptr<Handle>>>(take_written_handles());
+  if (handles->empty()) {
+    append_references(bytes, {});
+    return state_->responder->answer(std::move(bytes));
+  }
+  std::vector<ReferenceId> ids;
+  for (const auto& handle : *handles) ids.push_back(handle->id());
+  state_->references->when_ready(
+      ids, [state = state_, handles, bytes = std::move(bytes)](std::exception_ptr error) {
+        if (error) return state->responder->fail(failure_of(error));
+        std::string message = bytes;
+        state->references->append(message, *handles, state->caller);
+        state->responder->answer(std::move(message));
+      });
+}
+
+void Reply::error(std::exception_ptr error) const {
+  (void)take_written_handles();
+  if (state_->kept) return state_->kept->set_exception(std::move(error));
+  state_->responder->fail(failure_of(error));
+}
+
+void Reply::bad_arguments(const std::string& why) const {
+  if (state_->kept) {
+    return state_->kept->set_exception(
+        std::make_exception_ptr(DistError("the arguments of the function do not decode: " + why)));
+  }
+  state_->responder->fail({CallFailure::Kind::bad_arguments, "", why});
+}
+
+void Reply::with_value(const HandleId& id, std::function<void(const Value& value)> use) const {
+  const auto value = state_->references->value({id.owner, id.creator, id.number});
+  if (!value)
+    return error(std::make_exception_ptr(DistError("the value of the reference does not exist here")));
+  value->then([reply = *this, use = std::move(use)](const Future<Value>& done) {
+    try {
+      use(done.wait());
+    } catch (...) {
+      reply.error(std::current_exception());
+    }
+  });
+}
+
+}  // namespace rpc::rpc_detail
+}  // namespace v1
+}  // namespace dlaunch
