@@ -23,8 +23,9 @@ constexpr milliseconds lock_limit(1000);
 constexpr milliseconds abort_limit(3000);
 // How long shutdown() waits for running operations and for the other ranks.
 constexpr milliseconds shutdown_limit(5000);
-// A wait for NCCL: so often at once, then with pauses.
-constexpr int looks_at_once = 100;
+// A wait for NCCL: so often at once, then so often while others may use the processor, then with pauses.
+constexpr int looks_at_once = 50;
+constexpr int looks_without_pause = 150;
 constexpr microseconds pause_between_looks(100);
 constexpr int multi_rank_version = 23000;  // the first that allows several ranks on one device
 
@@ -85,7 +86,8 @@ NcclCommunicator& NcclBackend::communicator(int device, Deadline deadline) {
 NcclPatience NcclBackend::patience(Deadline deadline, const LossCheck& check, std::string waits_for) {
   return [this, deadline, check, waits_for = std::move(waits_for), looks = 0]() mutable {
     end_.throw_if_set();
-    if (++looks <= looks_at_once) return std::this_thread::yield();
+    if (++looks <= looks_at_once) return;
+    if (looks <= looks_without_pause) return std::this_thread::yield();
     if (check) check();
     if (has_passed(deadline)) throw DistNetworkError(waits_for + " before the deadline");
     end_.pause(pause_between_looks);

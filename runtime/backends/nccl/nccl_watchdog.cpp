@@ -17,6 +17,8 @@ using std::chrono::microseconds;
 // Between two looks: short after something has happened, then longer and longer.
 constexpr microseconds shortest_pause(20);
 constexpr microseconds longest_pause(1000);
+// Between two checks for errors, which may keep a call of the program waiting.
+constexpr microseconds between_checks(1000);
 
 }  // namespace
 
@@ -98,6 +100,9 @@ void NcclWatchdog::run() {
 bool NcclWatchdog::look(const Watched& first, const Watched& most_urgent) {
   if (outside_.is_reached(first.end)) return true;
   end_.throw_if_set();
+  const Deadline now = std::chrono::steady_clock::now();
+  if (now < next_check_) return false;
+  next_check_ = now + between_checks;
   outside_.check();
   if (!has_passed(most_urgent.deadline)) return false;
   outside_.explain_delay(most_urgent);

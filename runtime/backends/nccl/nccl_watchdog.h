@@ -59,6 +59,7 @@ class NcclWatchdog {
 
   NcclEnd& end_;
   const Outside outside_;
+  Deadline next_check_{};  // of its thread
 
   std::mutex mutex_;
   std::condition_variable changed_;

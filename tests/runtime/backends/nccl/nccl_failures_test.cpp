@@ -6,7 +6,11 @@ namespace dlaunch::test {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
+
+// A deadline: another rank's end has to arrive by itself.
+constexpr auto not_in_this_test = minutes(10);
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -38,7 +42,7 @@ std::string second_reduction(const Floats& values) {
 TEST(NcclFailures, AnErrorOfNcclEndsTheGroupOnAllRanksAndANewOneWorks) {
   const auto results = run_processes(2, [](int rank) {
     setenv("NCCL_DOUBLE_FAULTS", "1:2:error", 1);
-    init(rank);
+    init(rank, not_in_this_test);
     const Floats values({1.0F});
     std::string said = second_reduction(values);
     said += "|" + thrown_by([&] { all_reduce(values.tensor()); });
@@ -92,7 +96,7 @@ TEST(NcclFailures, ARankThatDoesNotConnectIsNamed) {
 TEST(NcclFailures, ADeadRankIsNamed) {
   const auto results = run_processes(3, [](int rank) {
     setenv("NCCL_DOUBLE_FAULTS", "1:2:crash", 1);
-    init(rank);
+    init(rank, not_in_this_test);
     return second_reduction(Floats({1.0F}));
   });
   EXPECT_TRUE(contains(results[0].said, "peer 1")) << results[0].said;
@@ -113,7 +117,7 @@ TEST(NcclFailures, AnAbortThatHangsIsGivenUp) {
 
 TEST(NcclFailures, AbortEndsWhatOtherRanksWaitFor) {
   const auto results = run_processes(2, [](int rank) {
-    init(rank);
+    init(rank, not_in_this_test);
     const Floats values({1.0F});
     if (rank == 1) return second_reduction(values);
     connect(values);
