@@ -177,9 +177,12 @@ void WorkerGroup::on_aborted(TimePoint now, const WorkerAborted& e, GroupActions
   failure.pid = workers_.at(static_cast<std::size_t>(e.local_rank)).pid;
   failure.status = {ExitStatus::How::exited, code == 0 ? 1 : code, false};
   failure.exception = "it called MPI_Abort with code " + std::to_string(e.code);
+  // Programs choose codes that a process can exit with. MPI's own handler of errors passes MPI's code, which
+  // is larger: most often it is the end of another rank that it has noticed.
+  failure.blames_peer = e.code > most;
   all_succeeded_ = false;
   report(failure, now, out);
-  stop_because(now, failure, out);
+  stop_after(now, failure, out);
 }
 
 void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& out) {

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "agent/control/worker_group.h"
+#include "agent/model/root_cause.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -58,7 +59,7 @@ TEST_F(WorkerAbortTest, IsAFailureAtOnce) {
 }
 
 TEST_F(WorkerAbortTest, IsAFailureWithoutACodeToo) {
-  step(WorkerAborted{0, 256});
+  step(WorkerAborted{0, 0});
   ASSERT_TRUE(got<RoundFailed>());
   EXPECT_EQ(got<RoundFailed>()->failure.status.number, 1);
   killed(0);
@@ -66,6 +67,16 @@ TEST_F(WorkerAbortTest, IsAFailureWithoutACodeToo) {
   step(AllGone{});
   ASSERT_TRUE(got<RoundStopped>());
   EXPECT_FALSE(got<RoundStopped>()->all_returned_0);
+}
+
+TEST_F(WorkerAbortTest, OfMpiItselfIsTheEffectOfAnotherEnd) {
+  step(WorkerAborted{0, 741'985'807});
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_TRUE(got<RoundFailed>()->failure.blames_peer);
+  EXPECT_FALSE(got<SignalAll>()) << "the one that it noticed has time to be reported";
+  now_ += blamed_rank_grace;
+  step(StopDeadline{});
+  EXPECT_TRUE(got<SignalAll>());
 }
 
 TEST_F(WorkerAbortTest, IsNoNewsWhileTheRoundStops) {
