@@ -1,5 +1,6 @@
 #include "agent/node/pmi_service.h"
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,12 +15,15 @@ PmiService::PmiService(Dependencies dependencies) : dependencies_(std::move(depe
   dependencies_.wire.set_handler(*this);
 }
 
+PmiService::~PmiService() { dependencies_.timers.disarm(note_timer_); }
+
 void PmiService::begin(const World& world, const WorldMember& own) {
   round_ = world.round;
   base_rank_ = own.base_rank;
   world_size_ = world.world_size;
   returned_.reset();
   is_awaited_ = false;
+  watched_.reset();
   const std::string name = "dlaunch_" + std::to_string(world.leader) + "_" + std::to_string(world.round);
   server_.emplace(PmiServer::World{name, own.slots, world.world_size, process_mapping(world.blocks)});
 }
@@ -32,6 +36,7 @@ void PmiService::add_variables(Environment& environment, int local_rank) const {
 void PmiService::on_release(const PmiRelease& release) {
   if (server_ && release.round == round_)
     act(server_->on_released(release.barrier, release.entries, release.last));
+  watch_barrier();
 }
 
 void PmiService::on_returned_0(int local_rank) {
@@ -51,6 +56,31 @@ void PmiService::on_pmi_bytes(ProcKey key, std::string_view bytes) {
   if (!server_ || key.round != round_) return;
   act(server_->on_bytes(static_cast<int>(key.local_rank), bytes));
   report_returned(false);
+  watch_barrier();
+}
+
+// Each barrier has its own time, from its first rank on.
+void PmiService::watch_barrier() {
+  if (!server_ || dependencies_.note_after == Duration(0)) return;
+  const auto barrier = server_->has_waiting() ? std::optional(server_->barrier()) : std::nullopt;
+  if (barrier == watched_) return;
+  watched_ = barrier;
+  dependencies_.timers.disarm(std::exchange(note_timer_, TimerId{}));
+  if (barrier)
+    note_timer_ = dependencies_.timers.arm(dependencies_.clock.now() + dependencies_.note_after, *this);
+}
+
+// It may be no error: a rank may read data before it starts MPI.
+void PmiService::on_timer(TimerId) {
+  note_timer_ = {};
+  if (!server_ || !server_->has_waiting()) return;
+  std::string whom;
+  for (const int rank : server_->late())
+    whom += (whom.empty() ? "rank " : ", rank ") + std::to_string(base_rank_ + rank);
+  dependencies_.reporter.report(
+      {Severity::warning, "ranks of this node have waited in MPI_Init or MPI_Finalize for " +
+                              to_words(dependencies_.note_after) + ", for " +
+                              (whom.empty() ? "ranks of other nodes" : whom)});
 }
 
 void PmiService::act(const PmiActions& actions) {
@@ -67,8 +97,8 @@ void PmiService::act(const PmiActions& actions) {
             },
             [&](const PmiArrived& a) {
               std::vector<std::vector<PmiEntry>> pieces = in_messages(a.entries);
-              for (std::vector<PmiEntry>& piece : pieces)
-                dependencies_.to_member({round_, a.barrier, std::move(piece), &piece == &pieces.back()});
+              for (std::size_t i = 0; i < pieces.size(); ++i)
+                dependencies_.to_member({round_, a.barrier, std::move(pieces[i]), i + 1 == pieces.size()});
             },
             [&](const PmiAborted& a) {
               dependencies_.to_group({a.local_rank, a.code});

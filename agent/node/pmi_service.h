@@ -11,19 +11,27 @@
 #include "agent/model/worker_environment.h"
 #include "agent/node/reporter.h"
 #include "agent/pmi/pmi_server.h"
+#include "store/base/io.h"
 
 namespace dlaunch::agent {
 
-class PmiService final : public PmiWireHandler {
+class PmiService final : public PmiWireHandler, public TimerHandler {
  public:
   struct Dependencies {
     PmiWire& wire;       // not owned; outlives this
     Reporter& reporter;  // the same
+    const Clock& clock;  // the same
+    Timers& timers;      // the same
+    Duration
+        note_after;  // a barrier that is not over is reported then, with the ranks that are late; 0: never
     std::function<void(PmiEnter)> to_member;
     std::function<void(WorkerAborted)> to_group;
   };
 
   explicit PmiService(Dependencies dependencies);
+  ~PmiService() override;
+  PmiService(const PmiService&) = delete;
+  PmiService& operator=(const PmiService&) = delete;
 
   // The workers of this world are about to start; those of the last one have ended. `own`: this node in it.
   void begin(const World& world, const WorldMember& own);
@@ -34,10 +42,12 @@ class PmiService final : public PmiWireHandler {
   void on_returned_0(int local_rank);
 
   void on_pmi_bytes(ProcKey key, std::string_view bytes) override;
+  void on_timer(TimerId timer) override;
 
  private:
   void act(const PmiActions& actions);
   void report_returned(bool is_new);
+  void watch_barrier();
 
   Dependencies dependencies_;
   std::uint32_t round_ = 0;
@@ -46,6 +56,8 @@ class PmiService final : public PmiWireHandler {
   std::optional<int> returned_;  // the first local rank that has returned 0
   bool is_awaited_ = false;      // other local ranks wait for it, which the coordinator knows
   std::optional<PmiServer> server_;
+  TimerId note_timer_;                    // none: no rank waits, or its wait was reported
+  std::optional<std::uint32_t> watched_;  // the barrier that it is for, or was
 };
 
 }  // namespace dlaunch::agent

@@ -38,7 +38,8 @@ Runner::Runner(Dependencies dependencies, Config config)
       round_began_(began_) {
   dependencies_.spawner.set_handler(*this);
   if (config_.pmi == nullptr) return;
-  pmi_.emplace(PmiService::Dependencies{*config_.pmi, dependencies_.reporter,
+  pmi_.emplace(PmiService::Dependencies{*config_.pmi, dependencies_.reporter, dependencies_.clock,
+                                        dependencies_.timers, config_.job.hang_note,
                                         [this](PmiEnter enter) { take(MemberEvent(std::move(enter))); },
                                         [this](WorkerAborted aborted) { take(GroupEvent(aborted)); }});
 }

@@ -209,6 +209,14 @@ bool PmiServer::has_waiting() const {
                      [](const Rank& one) { return one.state == Rank::State::waiting; });
 }
 
+std::vector<int> PmiServer::late() const {
+  std::vector<int> late;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].state != Rank::State::waiting) late.push_back(static_cast<int>(i));
+  }
+  return late;
+}
+
 bool PmiServer::drop(int local_rank, std::string why, PmiActions& out) {
   ranks_[static_cast<std::size_t>(local_rank)].state = Rank::State::over;
   out.emplace_back(PmiDrop{local_rank, std::move(why)});

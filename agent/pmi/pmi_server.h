@@ -79,6 +79,8 @@ class PmiServer {
   [[nodiscard]] std::uint32_t barrier() const { return barrier_; }
   // A local rank waits in that barrier.
   [[nodiscard]] bool has_waiting() const;
+  // The local ranks that do not.
+  [[nodiscard]] std::vector<int> late() const;
 
  private:
   struct Rank {

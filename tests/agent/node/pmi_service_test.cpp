@@ -9,7 +9,7 @@ namespace dlaunch::agent {
 namespace {
 
 // Node 1 of two, with the ranks 1 and 2. What the service sends, closes, posts and reports, as texts.
-class PmiServiceTest : public ::testing::Test, public PmiWire, public Reporter {
+class PmiServiceTest : public ::testing::Test, public PmiWire, public Reporter, public Clock, public Timers {
  protected:
   PmiServiceTest() { begin(4); }
   void begin(std::uint32_t round) {
@@ -35,12 +35,23 @@ class PmiServiceTest : public ::testing::Test, public PmiWire, public Reporter {
   void send(ProcKey, std::string_view bytes) override { sent_ = bytes; }
   void close(ProcKey) override { sent_ = "closed"; }
   void report(const LogMessage& message) override { reported_ = message.text; }
+  TimePoint now() const override { return TimePoint(std::chrono::seconds(100)); }
+  TimerId arm(TimePoint at, TimerHandler&) override {
+    EXPECT_EQ(at, now() + std::chrono::minutes(1));
+    return timer_ = {++armed_, 1};
+  }
+  void disarm(TimerId timer) override {
+    if (timer == timer_) timer_ = {};
+  }
 
   std::vector<PmiEnter> entered_;
   std::vector<WorkerAborted> aborted_;
   std::string sent_;
   std::string reported_;
-  PmiService service_{{*this, *this, [this](PmiEnter enter) { entered_.push_back(std::move(enter)); },
+  TimerId timer_;
+  std::uint32_t armed_ = 0;
+  PmiService service_{{*this, *this, *this, *this, std::chrono::minutes(1),
+                       [this](PmiEnter enter) { entered_.push_back(std::move(enter)); },
                        [this](WorkerAborted aborted) { aborted_.push_back(aborted); }}};
 };
 
@@ -108,6 +119,31 @@ TEST_F(PmiServiceTest, EachRoundBeginsAnew) {
   say("cmd=get_appnum", 5);
   EXPECT_EQ(sent_, "closed");
   EXPECT_EQ(reported_, "ended the PMI connection of rank 1: its first request is not cmd=init");
+}
+
+TEST_F(PmiServiceTest, ALongWaitNamesTheLateRanks) {
+  init();
+  EXPECT_FALSE(timer_);
+  say("cmd=barrier_in");
+  ASSERT_TRUE(timer_);
+  service_.on_timer(timer_);
+  EXPECT_EQ(reported_,
+            "ranks of this node have waited in MPI_Init or MPI_Finalize for 1 min 0 s, for rank 2");
+  say("cmd=barrier_in", 4, 1);
+  EXPECT_EQ(armed_, 1U) << "once for each barrier";
+}
+
+TEST_F(PmiServiceTest, EachBarrierHasItsOwnTime) {
+  init();
+  enter();
+  service_.on_release({4, 0, {}, true});
+  EXPECT_FALSE(timer_) << "it is over";
+  enter();
+  EXPECT_EQ(armed_, 2U);
+  service_.on_timer(timer_);
+  EXPECT_EQ(
+      reported_,
+      "ranks of this node have waited in MPI_Init or MPI_Finalize for 1 min 0 s, for ranks of other nodes");
 }
 
 TEST_F(PmiServiceTest, AnAbortReachesTheWorkerGroup) {

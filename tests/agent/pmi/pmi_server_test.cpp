@@ -78,6 +78,7 @@ TEST_F(PmiServerTest, ValuesAreSeenHereAtOnceAndElsewhereAfterTheBarrier) {
   say(0, "cmd=barrier_in");
   EXPECT_TRUE(last_.empty());
   EXPECT_TRUE(server_.has_waiting());
+  EXPECT_EQ(server_.late(), std::vector<int>{1});
   say(1, "cmd=barrier_in");
   EXPECT_EQ(last_, (PmiActions{PmiArrived{0, {{"a", "1"}, {"b", "2"}}}}));
   release(0, {{"c", "3"}}, false);
