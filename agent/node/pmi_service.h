@@ -18,12 +18,11 @@ namespace dlaunch::agent {
 class PmiService final : public PmiWireHandler, public TimerHandler {
  public:
   struct Dependencies {
-    PmiWire& wire;       // not owned; outlives this
-    Reporter& reporter;  // the same
-    const Clock& clock;  // the same
-    Timers& timers;      // the same
-    Duration
-        note_after;  // a barrier that is not over is reported then, with the ranks that are late; 0: never
+    PmiWire& wire;        // not owned; outlives this
+    Reporter& reporter;   // the same
+    const Clock& clock;   // the same
+    Timers& timers;       // the same
+    Duration note_after;  // a wait in a barrier of this length is reported; 0: never
     std::function<void(PmiEnter)> to_member;
     std::function<void(WorkerAborted)> to_group;
   };
