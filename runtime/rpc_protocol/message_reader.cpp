@@ -67,7 +67,6 @@ std::optional<std::string> MessageReader::begin_part(const PartHead& head) {
   if (at == open_.end()) {
     if (open_.size() == most_open) return "it has begun too many messages at once";
     at = open_.emplace(head.number, OpenMessage{kind, head.total, {}}).first;
-    at->second.body.reserve(static_cast<std::size_t>(std::min(head.total, reserved_at_once)));
   }
   const OpenMessage& message = at->second;
   if (message.kind != kind || message.total != head.total || head.length > head.total - message.body.size())
@@ -80,7 +79,13 @@ void MessageReader::end_part(std::vector<RpcMessage>& complete) {
   const auto at = open_.find(part_->head.number);
   part_.reset();
   OpenMessage& message = at->second;
-  if (message.body.size() < message.total) return;
+  if (message.body.size() < message.total) {
+    // A whole part has come: the rest will, too.
+    if (message.body.size() == PartHead::longest_part) {
+      message.body.reserve(static_cast<std::size_t>(std::min(message.total, reserved_at_once)));
+    }
+    return;
+  }
   complete.push_back({message.kind, at->first, std::move(message.body)});
   open_.erase(at);
 }

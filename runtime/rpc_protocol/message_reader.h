@@ -1,7 +1,7 @@
 // Puts the messages of a connection together from the bytes that arrive.
 //
 // Bytes are read to space(), which is the message itself for long parts: they are copied once less. An
-// announced length alone takes address space only, and no more of it than a limit.
+// announced length alone takes no memory.
 #pragma once
 
 #include <cstddef>

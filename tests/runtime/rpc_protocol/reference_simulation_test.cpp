@@ -257,20 +257,20 @@ TEST(ReferenceSimulation, NothingIsDestroyedTooEarlyOrNever) {
   }
 }
 
-// What is found first within some runs.
-std::set<std::string> found_with(Mistake mistake) {
-  std::set<std::string> found;
-  for (unsigned seed = 1; seed <= 1000; ++seed) found.insert(World(seed, mistake).run());
-  found.erase("");
-  return found;
+// Whether some run finds it.
+bool is_found(Mistake mistake, const std::string& as) {
+  for (unsigned seed = 1; seed <= 2000; ++seed) {
+    if (World(seed, mistake).run() == as) return true;
+  }
+  return false;
 }
 
 TEST(ReferenceSimulation, FindsMistakes) {
-  EXPECT_TRUE(found_with(Mistake::senders_keep_no_handle).contains("a reference that was passed is broken"));
-  EXPECT_TRUE(found_with(Mistake::epochs_do_not_grow).contains("a value is destroyed that is in use"));
-  EXPECT_TRUE(found_with(Mistake::nobody_asks).contains("a token is never settled"));
-  EXPECT_TRUE(found_with(Mistake::owners_do_not_learn_of_deaths).contains("a value is never destroyed"));
-  EXPECT_TRUE(found_with(Mistake::lost_drops_are_not_sent_again).contains("a value is never destroyed"));
+  EXPECT_TRUE(is_found(Mistake::senders_keep_no_handle, "a reference that was passed is broken"));
+  EXPECT_TRUE(is_found(Mistake::epochs_do_not_grow, "a value is destroyed that is in use"));
+  EXPECT_TRUE(is_found(Mistake::nobody_asks, "a token is never settled"));
+  EXPECT_TRUE(is_found(Mistake::owners_do_not_learn_of_deaths, "a value is never destroyed"));
+  EXPECT_TRUE(is_found(Mistake::lost_drops_are_not_sent_again, "a value is never destroyed"));
 }
 
 }  // namespace
