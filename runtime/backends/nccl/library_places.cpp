@@ -41,14 +41,14 @@ std::vector<std::string> library_places(const std::vector<std::string>& names,
                                         const Environment& environment) {
   std::vector<std::string> places = names;
   const auto in_folder = [&](const std::string& folder) {
-    for (const std::string& name : names) add(places, folder + "/" + name);
+    for (const std::string& name : names) add(places, std::string(folder).append("/").append(name));
   };
   for (const char* const variable : {"CUDA_HOME", "CUDA_PATH"}) {
     const std::string home = environment(variable).value_or("");
     if (!home.empty()) in_folder(home + "/lib64");
   }
   for (const std::string& packages : package_folders) {
-    for (const std::string& wheel : wheels) in_folder(packages + "/" + wheel);
+    for (const std::string& wheel : wheels) in_folder(std::string(packages).append("/").append(wheel));
   }
   return places;
 }

@@ -10,27 +10,57 @@
 
 namespace dlaunch::internal {
 
-// name: in CUDA's runtime since version 11
-#define DLAUNCH_CUDA_FUNCTIONS(apply)                                                                       \
-  apply(cudaDeviceGetPCIBusId) apply(cudaDeviceGetStreamPriorityRange) apply(cudaDriverGetVersion)          \
-      apply(cudaEventCreateWithFlags) apply(cudaEventDestroy) apply(cudaEventQuery) apply(cudaEventRecord)  \
-          apply(cudaFree) apply(cudaGetDevice) apply(cudaGetDeviceCount) apply(cudaGetErrorString)          \
-              apply(cudaGetLastError) apply(cudaMemsetAsync) apply(cudaSetDevice)                           \
-                  apply(cudaStreamCreateWithPriority) apply(cudaStreamDestroy) apply(cudaStreamIsCapturing) \
-                      apply(cudaStreamWaitEvent) apply(cudaThreadExchangeStreamCaptureMode)
+// clang-format off
+// In CUDA's runtime since version 11.
+#define DLAUNCH_CUDA_FUNCTIONS(apply)         \
+  apply(cudaDeviceGetPCIBusId)                \
+  apply(cudaDeviceGetStreamPriorityRange)     \
+  apply(cudaDriverGetVersion)                 \
+  apply(cudaEventCreateWithFlags)             \
+  apply(cudaEventDestroy)                     \
+  apply(cudaEventQuery)                       \
+  apply(cudaEventRecord)                      \
+  apply(cudaFree)                             \
+  apply(cudaGetDevice)                        \
+  apply(cudaGetDeviceCount)                   \
+  apply(cudaGetErrorString)                   \
+  apply(cudaGetLastError)                     \
+  apply(cudaMemsetAsync)                      \
+  apply(cudaSetDevice)                        \
+  apply(cudaStreamCreateWithPriority)         \
+  apply(cudaStreamDestroy)                    \
+  apply(cudaStreamIsCapturing)                \
+  apply(cudaStreamWaitEvent)                  \
+  apply(cudaThreadExchangeStreamCaptureMode)
 
-// name: in NCCL since version 2.19
-#define DLAUNCH_NCCL_FUNCTIONS(apply)                                                                        \
-  apply(ncclAllGather) apply(ncclAllReduce) apply(ncclBroadcast) apply(ncclCommAbort) apply(ncclCommDestroy) \
-      apply(ncclCommFinalize) apply(ncclCommGetAsyncError) apply(ncclCommInitRankConfig)                     \
-          apply(ncclGetErrorString) apply(ncclGetLastError) apply(ncclGetUniqueId) apply(ncclGetVersion)     \
-              apply(ncclGroupEnd) apply(ncclGroupStart) apply(ncclRecv) apply(ncclRedOpCreatePreMulSum)      \
-                  apply(ncclRedOpDestroy) apply(ncclReduce) apply(ncclReduceScatter) apply(ncclSend)
+// In NCCL since version 2.19.
+#define DLAUNCH_NCCL_FUNCTIONS(apply)  \
+  apply(ncclAllGather)                 \
+  apply(ncclAllReduce)                 \
+  apply(ncclBroadcast)                 \
+  apply(ncclCommAbort)                 \
+  apply(ncclCommDestroy)               \
+  apply(ncclCommFinalize)              \
+  apply(ncclCommGetAsyncError)         \
+  apply(ncclCommInitRankConfig)        \
+  apply(ncclGetErrorString)            \
+  apply(ncclGetLastError)              \
+  apply(ncclGetUniqueId)               \
+  apply(ncclGetVersion)                \
+  apply(ncclGroupEnd)                  \
+  apply(ncclGroupStart)                \
+  apply(ncclRecv)                      \
+  apply(ncclRedOpCreatePreMulSum)      \
+  apply(ncclRedOpDestroy)              \
+  apply(ncclReduce)                    \
+  apply(ncclReduceScatter)             \
+  apply(ncclSend)
+// clang-format on
 
 struct NcclFunctions {
   // In C++ the header has an overload of it, too.
   cudaError_t (*cudaMalloc)(void** memory, std::size_t bytes) = nullptr;
-#define DLAUNCH_DECLARE(name) decltype(&::name) name = nullptr;
+#define DLAUNCH_DECLARE(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses)
   DLAUNCH_CUDA_FUNCTIONS(DLAUNCH_DECLARE)
   DLAUNCH_NCCL_FUNCTIONS(DLAUNCH_DECLARE)
 #undef DLAUNCH_DECLARE

@@ -5,7 +5,6 @@
 namespace dlaunch::test {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
@@ -28,15 +27,19 @@ void connect(const Floats& values) {
   monitored_barrier();
 }
 
-// What the operation after it throws.
-std::string second_reduction(const Floats& values) {
-  connect(values);
+std::string reduction(const Floats& values) {
   try {
     reduce_on_device(values);
     return "success";
   } catch (const DistError& e) {
     return e.what();
   }
+}
+
+// What the operation after the first one throws.
+std::string second_reduction(const Floats& values) {
+  connect(values);
+  return reduction(values);
 }
 
 TEST(NcclFailures, AnErrorOfNcclEndsTheGroupOnAllRanksAndANewOneWorks) {
@@ -70,11 +73,12 @@ TEST(NcclFailures, AnErrorOfNcclEndsTheGroupOnAllRanksAndANewOneWorks) {
 
 TEST(NcclFailures, ARankThatDoesNotComeIsNamed) {
   const auto results = run_processes(2, [](int rank) {
-    init(rank, rank == 0 ? seconds(1) : seconds(30));
+    init(rank);
     const Floats values({1.0F});
-    if (rank == 0) return second_reduction(values);
     connect(values);
-    return thrown_by([] { monitored_barrier(seconds(20)); });  // not the call of rank 0
+    if (rank == 1) return thrown_by([] { monitored_barrier(); });  // not the call of rank 0
+    default_group().set_timeout(seconds(1));
+    return reduction(values);
   });
   EXPECT_TRUE(contains(results[0].said, "rank 0, all_reduce #2 of group default, peer 1")) << results[0].said;
   EXPECT_TRUE(contains(results[0].said, "not all ranks came before the deadline; missing: rank 1 of 2"))
@@ -83,14 +87,18 @@ TEST(NcclFailures, ARankThatDoesNotComeIsNamed) {
 
 TEST(NcclFailures, ARankThatDoesNotConnectIsNamed) {
   const auto results = run_processes(3, [](int rank) {
-    init(rank, rank == 2 ? seconds(30) : milliseconds(1500));
-    if (rank == 2) return thrown_by([] { monitored_barrier(seconds(20)); });
-    return thrown_by([] { all_reduce(Floats({1.0F}).tensor()); });
+    init(rank);
+    const Floats values({1.0F});
+    monitored_barrier();
+    if (rank == 2) return thrown_by([] { monitored_barrier(); });
+    default_group().set_timeout(seconds(2));
+    return reduction(values);
   });
-  EXPECT_TRUE(contains(results[0].said, "rank 2 did not come to the NCCL communicator before the deadline"))
-      << results[0].said;
-  EXPECT_TRUE(contains(results[1].said, "rank 2 did not come to the NCCL communicator before the deadline"))
-      << results[1].said;
+  for (const std::size_t rank : {0U, 1U}) {
+    EXPECT_TRUE(
+        contains(results[rank].said, "rank 2 did not come to the NCCL communicator before the deadline"))
+        << results[rank].said;
+  }
 }
 
 TEST(NcclFailures, ADeadRankIsNamed) {
@@ -107,8 +115,11 @@ TEST(NcclFailures, ADeadRankIsNamed) {
 TEST(NcclFailures, AnAbortThatHangsIsGivenUp) {
   const auto results = run_processes(2, [](int rank) {
     setenv("NCCL_DOUBLE_FAULTS", "0:2:hang_abort", 1);
-    init(rank, rank == 0 ? seconds(1) : seconds(30));
-    return second_reduction(*new Floats({1.0F}));  // cudaFree would wait for what was not aborted
+    init(rank);
+    const Floats& values = *new Floats({1.0F});  // cudaFree would wait for what was not aborted
+    connect(values);
+    if (rank == 0) default_group().set_timeout(seconds(1));
+    return reduction(values);
   });
   EXPECT_TRUE(contains(results[0].said, "ncclCommAbort did not return within 3 s: its kernels may still run"))
       << results[0].said;
