@@ -369,11 +369,11 @@ if(TARGET dlaunch_backend_nccl AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_S
     runtime/backends/nccl/nccl_streams_test.cpp
   LIBS dlaunch_runtime dlaunch_store_host cuda_double
   ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
-  add_dependencies(nccl_test dlaunch_backend_nccl dlaunch_backend_gloo dlaunch_store_server_module nccl_double)
+  add_dependencies(nccl_test dlaunch_backend_nccl dlaunch_backend_gloo dlaunch_store_server_module driver_double nccl_double)
   add_executable(conformance_nccl_ranks runtime/api/conformance_ranks.cpp runtime/backends/nccl/conformance_on_device.cpp)
   dlaunch_settings(conformance_nccl_ranks)
   target_link_libraries(conformance_nccl_ranks PRIVATE dlaunch_runtime cuda_double)
-  add_dependencies(conformance_nccl_ranks dlaunch_backend_nccl nccl_double)
+  add_dependencies(conformance_nccl_ranks dlaunch_backend_nccl driver_double nccl_double)
   set_target_properties(conformance_nccl_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   dlaunch_test(NAME doubles_test LABELS runtime SOURCES doubles/doubles_test.cpp LIBS dlaunch_runtime cuda_double)
   foreach(program nccl_test doubles_test conformance_nccl_ranks)

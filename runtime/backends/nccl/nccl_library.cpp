@@ -65,6 +65,11 @@ const NcclLibrary& NcclLibrary::get() {
 }
 
 NcclLibrary::NcclLibrary() {
+  // Where there is none, CUDA's runtime takes long to find that out, and programs that name no backend ask.
+  if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    problem_ = "there is no NVIDIA driver: the loader does not find libcuda.so.1";
+    return;
+  }
   const std::vector<std::string> names(std::begin(cuda_names), std::end(cuda_names));
   void* const cuda = load("CUDA's runtime", names, {"cu13/lib", "cuda_runtime/lib"}, problem_);
   if (cuda == nullptr) return;
@@ -78,7 +83,7 @@ NcclLibrary::NcclLibrary() {
   }
   int driver = 0;
   if (functions_.cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-    problem_ = "there is no NVIDIA driver, or it does not work (nvidia-smi shows more)";
+    problem_ = "the NVIDIA driver does not work (nvidia-smi shows more)";
     return;  // NCCL, which takes long to load, would not help
   }
   void* const nccl = load("NCCL", {"libnccl.so.2"}, {"nccl/lib"}, problem_);
