@@ -35,8 +35,8 @@ std::string request_bytes(std::string_view function, std::string_view body) {
 // What becomes of a message to another worker.
 class References::Acknowledgement final : public CallReceiver {
  public:
-  Acknowledgement(std::shared_ptr<References> references, SendReference sent)
-      : references_(std::move(references)), sent_(std::move(sent)) {}
+  Acknowledgement(std::shared_ptr<References> references, const SendReference& sent)
+      : references_(std::move(references)), sent_(sent) {}
   void finish(CallOutcome outcome) override {
     const auto* const answer = std::get_if<std::string>(&outcome);
     if (!answer) return references_->retry(sent_);

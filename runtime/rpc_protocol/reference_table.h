@@ -36,7 +36,7 @@ struct ReferenceId {
   WorkerId creator = 0;
   std::uint64_t number = 0;  // of the creator's
 
-  auto operator<=>(const ReferenceId&) const = default;
+  auto operator<=>(const ReferenceId&) const = default;  // NOLINT(modernize-use-nullptr): its own mistake
 };
 
 // Between workers. Each is sent until it is acknowledged, or the receiver is dead.
@@ -125,7 +125,7 @@ class ReferenceTable {
   struct Token {
     WorkerId from;
     std::uint64_t number;
-    auto operator<=>(const Token&) const = default;
+    auto operator<=>(const Token&) const = default;  // NOLINT(modernize-use-nullptr): as above
   };
   // A value that this worker owns or refers to.
   struct Entry {
