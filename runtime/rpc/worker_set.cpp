@@ -28,6 +28,14 @@ std::string WorkerSet::key(const std::string& what, int rank) const {
   return what + "/" + std::to_string(rank);
 }
 
+// Of all workers, by rank.
+std::vector<std::string> WorkerSet::keys_of(const std::string& what) const {
+  std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(size_));
+  for (int rank = 0; rank < size_; ++rank) keys.push_back(key(what, rank));
+  return keys;
+}
+
 const std::vector<WorkerContact>& WorkerSet::meet(Deadline deadline, const std::string& master_host) {
   keys_->set(key("contact", static_cast<int>(self_.id)), to_text(self_));
   RendezvousOptions options;
@@ -41,8 +49,7 @@ const std::vector<WorkerContact>& WorkerSet::meet(Deadline deadline, const std::
   const std::unique_ptr<LivenessSocket> liveness_socket = open_liveness_socket(master_host);
   options.liveness_socket = liveness_socket.get();
   rendezvous(*keys_, options);
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < size_; ++rank) keys.push_back(key("contact", rank));
+  const std::vector<std::string> keys = keys_of("contact");
   std::map<std::string, std::uint32_t> ids;
   for (const std::string& text : keys_->multi_get(keys)) {
     const std::optional<WorkerContact> worker = parse_worker_contact(text);
@@ -75,8 +82,7 @@ void WorkerSet::check() {
 std::vector<std::string> WorkerSet::exchange(const std::string& what, const std::string& own,
                                              Deadline deadline) {
   keys_->set(key(what, static_cast<int>(self_.id)), own);
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < size_; ++rank) keys.push_back(key(what, rank));
+  const std::vector<std::string> keys = keys_of(what);
   for (;;) {
     try {
       keys_->wait(keys, std::min<std::chrono::milliseconds>(turn, time_left(deadline)));

@@ -33,7 +33,8 @@ class WorkerSet {
   void check();
 
  private:
-  std::string key(const std::string& what, int rank) const;
+  [[nodiscard]] std::string key(const std::string& what, int rank) const;
+  [[nodiscard]] std::vector<std::string> keys_of(const std::string& what) const;
   std::vector<std::string> exchange(const std::string& what, const std::string& own, Deadline deadline);
   void await_readers(Deadline deadline);
 
