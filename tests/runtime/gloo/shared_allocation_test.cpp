@@ -161,6 +161,19 @@ TEST(SharedAllocation, AForkedProcessDoesNoHarm) {
   for (const auto& result : results) EXPECT_EQ(result.said, "ok");
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // which ends the process
+TEST(SharedAllocation, MoreThanThereIsIsAnError) {
+  const auto results = run_processes(1, [](int) {
+    dlaunch::init_process_group();
+    const std::string error = error_of([] { (void)dlaunch::allocate_shared(std::size_t{1} << 50U); });
+    dlaunch::destroy_process_group();
+    return error;
+  });
+  EXPECT_TRUE(contains(results[0].said, "there is no memory for 1125899906842624 bytes")) << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "allocate_shared")) << results[0].said;
+}
+#endif
+
 TEST(SharedAllocation, AGroupThatHasEndedHasNone) {
   const auto results = run_processes(1, [](int) {
     dlaunch::init_process_group();
