@@ -46,6 +46,9 @@ int times_in_order(bool by_event) {
     require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     times += result.get().front();
   }
+  require(cudaEventDestroy(event), "cudaEventDestroy");
+  require(cudaStreamDestroy(first), "cudaStreamDestroy");
+  require(cudaStreamDestroy(second), "cudaStreamDestroy");
   return times;
 }
 
