@@ -55,6 +55,15 @@ class Mpi(unittest.TestCase):
             with open(f"{over_mpi}/rank{rank}", "rb") as ours, open(f"{over_gloo}/rank{rank}", "rb") as others:
                 self.assertEqual(records(ours).keys(), records(others).keys())
 
+    def check_error(self):
+        _, printed, all_of_it = self.run_ranks(2, "lengths")
+        self.assertRegex(printed, "rank 1: .*MPI_Irecv failed: .*[Tt]runcated", all_of_it)
+
+    def check_deadline(self):
+        _, printed, all_of_it = self.run_ranks(2, "deadline", self.dir)
+        self.assertRegex(printed, "rank 0: .*not all ranks came before the deadline", all_of_it)
+        self.assertRegex(printed, "rank 1: .*peer 0 on .*it gave up: not all ranks came before the deadline", all_of_it)
+
     def check_worlds(self):
         code, printed, all_of_it = self.run_ranks(3, "worlds")
         self.assertEqual(code, 0, all_of_it)
@@ -82,13 +91,10 @@ class OpenMpi(Mpi):
         self.check_worlds()
 
     def test_an_error_of_mpi_is_an_exception(self):
-        _, printed, all_of_it = self.run_ranks(2, "lengths")
-        self.assertRegex(printed, "rank 1: .*MPI_Irecv failed: .*[Tt]runcated", all_of_it)
+        self.check_error()
 
     def test_a_passed_deadline_ends_all_ranks(self):
-        _, printed, all_of_it = self.run_ranks(2, "deadline", self.dir)
-        self.assertRegex(printed, "rank 0: .*not all ranks came before the deadline", all_of_it)
-        self.assertRegex(printed, "rank 1: .*peer 0 on .*it gave up: not all ranks came before the deadline", all_of_it)
+        self.check_deadline()
 
     def test_mpirun_ends_the_job_of_a_dead_rank(self):
         code, _, all_of_it = self.run_ranks(3, "dead")
@@ -116,14 +122,10 @@ class Mpich(Mpi):
         self.check_worlds()
 
     def test_an_error_of_mpi_is_an_exception(self):
-        _, printed, all_of_it = self.run_ranks(2, "lengths")
-        self.assertRegex(printed, "rank 1: .*MPI_Irecv failed: .*[Tt]runcated", all_of_it)
+        self.check_error()
 
     def test_a_passed_deadline_ends_all_ranks(self):
-        _, printed, all_of_it = self.run_ranks(2, "deadline", self.dir)
-        self.assertRegex(printed, "rank 0: .*not all ranks came before the deadline", all_of_it)
-        self.assertRegex(printed, "rank 1: .*peer 0 on .*it gave up: not all ranks came before the deadline", all_of_it)
-
+        self.check_deadline()
 
     def test_mpiexec_ends_the_job_of_a_dead_rank(self):
         code, _, all_of_it = self.run_ranks(3, "dead")
