@@ -223,8 +223,8 @@ TEST(SharedCollectives, ValuesOfARankThatHasGivenUpAreNoResult) {
     memory.publish();
     memory.meet();
     memory.set_filled(0);
-    memory.set_drained(0);
     memory.withdraw();
+    memory.set_drained(0);
     memory.set_all_drained();
   });
   for (const int rank : {0, 1}) {
@@ -233,7 +233,8 @@ TEST(SharedCollectives, ValuesOfARankThatHasGivenUpAreNoResult) {
       ASSERT_TRUE(error) << "a result on rank " << rank;
       std::rethrow_exception(error);
     } catch (const DistNetworkError& error) {
-      EXPECT_EQ(error.context().peer, 2);
+      // Rank 2, or the other rank, if that one has given up for it by now.
+      EXPECT_NE(error.context().peer, rank);
     }
   }
 }
