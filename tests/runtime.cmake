@@ -96,6 +96,7 @@ dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/point_to_point/memory_protocol_test.cpp
     runtime/shared_collectives/reduction_order_test.cpp
     runtime/shared_collectives/shared_call_test.cpp
+    runtime/shared_memory/copy_test.cpp
     runtime/shared_memory/direct_read_test.cpp
     runtime/shared_memory/extents_test.cpp
     runtime/shared_memory/group_memory_test.cpp

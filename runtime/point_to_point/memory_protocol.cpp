@@ -9,6 +9,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/point_to_point/envelope.h"
 #include "runtime/point_to_point/message_errors.h"
+#include "runtime/shared_memory/copy.h"
 #include "store/base/random.h"
 
 namespace dlaunch::internal {
@@ -116,7 +117,7 @@ bool MemoryProtocol::receive_next(const Tensor& tensor, int from, Tag tag) {
       arrived->record.tag != tag || arrived->record.dtype != static_cast<std::uint64_t>(tensor.dtype()) ||
       arrived->record.count != tensor.numel() || arrived->content.size() != tensor.nbytes())
     return false;
-  if (!arrived->content.empty()) std::memcpy(tensor.data(), arrived->content.data(), arrived->content.size());
+  copy(tensor.bytes().data(), arrived->content);
   return_credit(from);
   rings_.pop(ring);
   rings_.notify(ring);
@@ -227,7 +228,7 @@ void MemoryProtocol::deliver(const PostedReceive& receive, const Envelope& envel
     return outcome.endings.push_back({receive.source, -1, network_error(reason, from)});
   }
   if (envelope.kind == Envelope::Kind::eager) {
-    if (!content.empty()) std::memcpy(receive.tensor.data(), content.data(), content.size());
+    copy(receive.tensor.bytes().data(), content);
     return outcome.endings.push_back({receive.source, from});
   }
   LentMemory lent;
@@ -278,8 +279,7 @@ void MemoryProtocol::handle_data(int from, const MessageRings::Arrived& arrived,
   const Tensor& tensor = incoming->receive.tensor;
   const std::uint64_t offset = arrived.record.count;
   if (offset > tensor.nbytes() || arrived.content.size() > tensor.nbytes() - offset) throw_damaged(from);
-  if (!arrived.content.empty())
-    std::memcpy(tensor.bytes().data() + offset, arrived.content.data(), arrived.content.size());
+  copy(tensor.bytes().data() + offset, arrived.content);
   if (offset + arrived.content.size() < tensor.nbytes()) return;
   outcome.endings.push_back({incoming->receive.source, from});
   (void)incoming_.take({from, arrived.record.number});

@@ -1,7 +1,6 @@
 // The collectives that reduce.
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "runtime/collectives/all_reduce.h"
 #include "runtime/collectives/coalesced.h"
@@ -32,7 +31,7 @@ std::size_t part_stride(std::size_t ranks, std::size_t length) {
 const std::byte* prepared(std::span<const std::byte> values, std::byte* memory, DType dtype,
                           const Reduction& reduction, std::size_t ranks) {
   if (!needs_preparing(dtype, reduction)) return values.data();
-  if (!values.empty()) std::memcpy(memory, values.data(), values.size());
+  copy(memory, values);
   prepare({memory, values.size()}, dtype, reduction, static_cast<int>(ranks));
   return memory;
 }
@@ -40,7 +39,7 @@ const std::byte* prepared(std::span<const std::byte> values, std::byte* memory, 
 // The same for the others to read: always in `memory`.
 void stage(std::byte* memory, std::span<const std::byte> values, DType dtype, const Reduction& reduction,
            std::size_t ranks) {
-  if (!values.empty()) std::memcpy(memory, values.data(), values.size());
+  copy(memory, values);
   prepare({memory, values.size()}, dtype, reduction, static_cast<int>(ranks));
 }
 
@@ -193,7 +192,7 @@ struct SharedCall::LongReduction {
       at = until;
     }
     call.memory_.set_drained(round);
-    if (takes_all && !part.empty() && result != part.data()) std::memcpy(part.data(), result, part.size());
+    if (takes_all && result != part.data()) copy(part.data(), {result, part.size()});
   }
   // Of another rank for this rank's part.
   [[nodiscard]] const std::byte* values_of(std::size_t rank, std::uint64_t round, Bytes part) const {
@@ -206,7 +205,7 @@ struct SharedCall::LongReduction {
     if (!takes_all || target.empty()) return;
     const std::byte* const result = reads_results ? call.places_[peer] + offset_of(target)
                                                   : call.memory_.staging(peer, round) + peer * stride;
-    std::memcpy(target.data(), result, target.size());
+    copy(target.data(), {result, target.size()});
   }
 };
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
+#include "runtime/shared_memory/copy.h"
 #include "runtime/shared_memory/layout.h"
 
 namespace dlaunch::internal {
@@ -14,10 +14,6 @@ namespace dlaunch::internal {
 // Bytes of a round: the reader finds them in the cache of the processor that wrote them.
 inline constexpr std::size_t round_size = std::size_t{128} * 1024;
 static_assert(round_size <= shared::half_staging_size);
-
-inline void copy(std::byte* to, std::span<const std::byte> from) {
-  if (!from.empty() && to != from.data()) std::memmove(to, from.data(), from.size());
-}
 
 inline std::uint64_t rounds_of(std::size_t bytes, std::size_t in_round) {
   return (bytes + in_round - 1) / in_round;

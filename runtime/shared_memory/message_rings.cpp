@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "runtime/shared_memory/copy.h"
 #include "runtime/shared_memory/direct_read.h"
 #include "runtime/shared_memory/futex.h"
 #include "runtime/shared_memory/memory_limit.h"
@@ -103,7 +104,7 @@ bool MessageRings::put(std::size_t to, shared::RingRecord record, std::span<cons
   record.size = static_cast<std::uint32_t>(content.size());
   std::byte* const place = memory + begin;
   std::memcpy(place, &record, sizeof record);
-  if (!content.empty()) std::memcpy(place + sizeof record, content.data(), content.size());
+  copy(place + sizeof record, content);
   ring.written += needed;
   ring.ends->written.value.store(ring.written, std::memory_order_release);
   return true;
