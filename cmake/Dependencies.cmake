@@ -67,7 +67,7 @@ endif()
 # The backend "mpi": a module for Open MPI and one for MPICH, as far as they are there (Debian's are side by side); else one
 # for the MPI that CMake finds (MPI_C_COMPILER names another). The compilers' wrappers come with the packages that run MPI
 # programs, mpi.h only with the development packages: FindMPI compiles with it.
-option(DLAUNCH_MPI "build the backend mpi where there is an MPI" ON)
+option(DLAUNCH_MPI "build the backend mpi where there is an MPI, and dlaunch-pmix where there is libpmix" ON)
 if(DLAUNCH_MPI)
   pkg_check_modules(OPEN_MPI QUIET IMPORTED_TARGET ompi-c)
   pkg_check_modules(MPICH QUIET IMPORTED_TARGET mpich)
@@ -77,6 +77,14 @@ if(DLAUNCH_MPI)
 endif()
 if(NOT OPEN_MPI_FOUND AND NOT MPICH_FOUND AND NOT MPI_C_FOUND)
   message(STATUS "no MPI: the backend mpi is not built (Debian: libopenmpi-dev or libmpich-dev)")
+endif()
+
+# PMIx for Open MPI's programs under dlaunch (agent/pmix).
+if(DLAUNCH_MPI)
+  pkg_check_modules(PMIX QUIET IMPORTED_TARGET pmix)
+endif()
+if(NOT PMIX_FOUND)
+  message(STATUS "no libpmix: Open MPI's programs need mpirun (Debian: libpmix-dev)")
 endif()
 
 # The backend "nccl": the headers of CUDA's runtime and of NCCL. The libraries are found when a program runs.

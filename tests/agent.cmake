@@ -82,7 +82,7 @@ dlaunch_test(NAME agent_test
     store/base/text_test.cpp
   LIBS dlaunch_agent LABELS unit)
 
-# MPI programs of MPICH under dlaunch.
+# MPI programs under dlaunch.
 dlaunch_test(NAME pmi_test
   SOURCES
     agent/control/pmi_barrier_test.cpp
@@ -91,9 +91,15 @@ dlaunch_test(NAME pmi_test
     agent/node/pmi_service_test.cpp
     agent/pmi/pmi_request_test.cpp
     agent/pmi/pmi_server_test.cpp
+    agent/pmi/pmix_server_test.cpp
     agent/pmi/process_mapping_test.cpp
     agent/process/pmi_sockets_test.cpp
   LIBS dlaunch_agent LABELS unit)
+
+if(TARGET dlaunch_pmix)
+  dlaunch_test(NAME pmix_test SOURCES agent/pmix/job_data_test.cpp ${PROJECT_SOURCE_DIR}/agent/pmix/job_data.cpp
+    LIBS dlaunch_agent_pmi PkgConfig::PMIX LABELS unit)
+endif()
 
 dlaunch_test(NAME sim_test
   SOURCES

@@ -368,7 +368,7 @@ void Coordinator::on_pmi_enter(TimePoint now, MemberId member, const PmiEnter& e
     failure.rank = *missed_by;
     place_worker(failure, world_);
     failure.why = "returned 0, and other ranks wait for it in MPI_Init or MPI_Finalize";
-    failure.remedy = remedy_of_early_return();
+    failure.remedy = remedy_of_early_return_from_mpi();
   } else {
     failure.why = "the ranks have published more for each other (PMI) than the " +
                   std::to_string(most_pmi_bytes >> 20U) + " MiB that there is room for";

@@ -213,8 +213,9 @@ void WorkerGroup::stop_after(TimePoint now, const Failure& failure, GroupActions
 
 // It is logged at once, since the end may take as long as the stop timeout.
 void WorkerGroup::stop_because(TimePoint now, const Failure& failure, GroupActions& out) {
-  const auto others = std::count_if(workers_.begin(), workers_.end(),
-                                    [](const Worker& w) { return w.state != Worker::State::ended; });
+  auto others = std::count_if(workers_.begin(), workers_.end(),
+                              [](const Worker& w) { return w.state != Worker::State::ended; });
+  if (may_still_run(failure.rank)) --others;  // one that has called MPI_Abort
   if (others > 0) {
     const bool is_all = world_.nodes <= 1;
     const std::string who = others == 1 ? "the other one" : "the other " + std::to_string(others);

@@ -30,6 +30,9 @@ struct RestartPolicy {
   bool operator==(const RestartPolicy&) const = default;
 };
 
+// How the workers find each other if they are ranks of an MPI program: by PMI-1, or by PMIx.
+enum class MpiStart : std::uint8_t { none, pmi, pmix };
+
 // The settings that must be the same on all nodes of a job.
 struct JobSpec {
   std::string id;
@@ -52,6 +55,7 @@ struct JobSpec {
   Duration
       hang_note{};  // after this time the same is only reported (agent/control/hang_notes.h); zero: never
   std::string accelerate{};  // the backend of PyTorch's whose place libdlaunch takes; empty: none
+  MpiStart mpi = MpiStart::none;
 
   [[nodiscard]] int required_nodes() const { return min_nodes > 0 ? min_nodes : nnodes; }
   [[nodiscard]] bool elastic() const { return required_nodes() < nnodes || spares > 0 || replaces; }
@@ -99,7 +103,7 @@ struct NodeSpec {
   std::string unfit{};  // why it cannot take part; empty: it can
   int cpus = 1;         // how many dlaunch itself may use
   AgentId agent = 0;
-  bool offers_pmi = false;         // its workers may be one MPI program (PMI-1)
+  std::string pmix_program{};      // dlaunch-pmix, which serves PMIx; empty: it is not needed
   std::uint16_t worker_store = 0;  // the port where worker rank 0 serves the workers' store; 0: the agents do
 };
 

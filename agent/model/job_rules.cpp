@@ -68,6 +68,7 @@ std::string rules_of(const JobSpec& job) {
   rule("hang-timeout", in_seconds(job.hang_timeout));
   rule("hang-note", in_seconds(job.hang_note));
   rule("accelerate", job.accelerate.empty() ? "none" : job.accelerate);
+  rule("mpi", job.mpi == MpiStart::pmix ? "pmix" : job.mpi == MpiStart::pmi ? "pmi" : "none");
   rule("count-membership-changes", job.counts_membership ? "true" : "false");
   rule("restart-limit",
        policy.burst == 0 ? "none" : std::to_string(policy.burst) + "/" + in_seconds(policy.window));

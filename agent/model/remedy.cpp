@@ -41,6 +41,10 @@ std::string remedy_of_early_return() {
   return "give every rank the same number of steps, or call barrier() before destroy_process_group()";
 }
 
+std::string remedy_of_early_return_from_mpi() {
+  return "let every rank call MPI_Init, and MPI_Finalize before it returns";
+}
+
 std::string remedy_of_health_check(const std::string& command, const std::string& host) {
   constexpr std::size_t longest = 200;
   return "run the health check by hand on host " + host + ": " +

@@ -23,6 +23,8 @@ std::string remedy_of_hang(const JobSpec& job, const Failure& failure, bool is_s
 
 // A worker returned 0 while others still needed it.
 std::string remedy_of_early_return();
+// The same in a program of MPI's.
+std::string remedy_of_early_return_from_mpi();
 
 std::string remedy_of_health_check(const std::string& command, const std::string& host);
 std::string remedy_of_unkillable(const std::string& host);

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "agent/pmi/pmi_server.h"
+#include "agent/pmi/pmix_server.h"
 #include "agent/pmi/process_mapping.h"
 #include "store/base/overloaded.h"
 #include "store/contract/worker_env.h"
@@ -20,15 +22,27 @@ PmiService::~PmiService() { dependencies_.timers.disarm(note_timer_); }
 void PmiService::begin(const World& world, const WorldMember& own) {
   round_ = world.round;
   base_rank_ = own.base_rank;
+  slots_ = own.slots;
   world_size_ = world.world_size;
   returned_.reset();
   is_awaited_ = false;
   watched_.reset();
   const std::string name = "dlaunch_" + std::to_string(world.leader) + "_" + std::to_string(world.round);
-  server_.emplace(PmiServer::World{name, own.slots, world.world_size, process_mapping(world.blocks)});
+  MpiWorld mpi{
+      name, own.slots, own.base_rank, world.world_size, process_mapping(world.blocks), dependencies_.folder};
+  if (!is_pmix()) {
+    server_ = std::make_unique<PmiServer>(std::move(mpi));
+    return;
+  }
+  server_ = std::make_unique<PmixServer>(std::move(mpi));
+  const std::string why = dependencies_.wire.start_pmix(helper());
+  if (why.empty()) return;
+  dependencies_.reporter.report({Severity::warning, "cannot start the process that serves PMIx: " + why});
+  act(server_->on_closed(slots_));
 }
 
 void PmiService::add_variables(Environment& environment, int local_rank) const {
+  if (is_pmix()) return;
   environment.emplace_back(env::pmi_rank, std::to_string(base_rank_ + local_rank));
   environment.emplace_back(env::pmi_size, std::to_string(world_size_));
 }
@@ -40,7 +54,10 @@ void PmiService::on_release(const PmiRelease& release) {
 }
 
 void PmiService::on_returned_0(int local_rank) {
-  if (!server_ || returned_) return;
+  if (!server_) return;
+  if (is_pmix()) dependencies_.wire.take_now(helper());  // that it has finalized, perhaps
+  server_->on_returned_0(local_rank);
+  if (returned_) return;
   returned_ = local_rank;
   report_returned(true);
 }
@@ -57,6 +74,12 @@ void PmiService::on_pmi_bytes(ProcKey key, std::string_view bytes) {
   act(server_->on_bytes(static_cast<int>(key.local_rank), bytes));
   report_returned(false);
   watch_barrier();
+}
+
+void PmiService::on_pmi_closed(ProcKey key) {
+  if (!server_ || key != helper()) return;
+  dependencies_.reporter.report({Severity::warning, "the process that serves PMIx has ended"});
+  act(server_->on_closed(slots_));
 }
 
 // Each barrier has its own time, from its first rank on.
@@ -83,17 +106,21 @@ void PmiService::on_timer(TimerId) {
                               (whom.empty() ? "ranks of other nodes" : whom)});
 }
 
+std::string PmiService::name_of(int client) const {
+  return client < slots_ ? "PMI connection of rank " + std::to_string(base_rank_ + client)
+                         : "connection of the process that serves PMIx";
+}
+
 void PmiService::act(const PmiActions& actions) {
-  const auto key_of = [&](int local_rank) { return ProcKey{round_, static_cast<std::uint32_t>(local_rank)}; };
+  const auto key_of = [&](int client) { return ProcKey{round_, static_cast<std::uint32_t>(client)}; };
   for (const PmiAction& action : actions) {
     std::visit(
         Overloaded{
-            [&](const PmiReply& a) { dependencies_.wire.send(key_of(a.local_rank), a.bytes); },
+            [&](const PmiReply& a) { dependencies_.wire.send(key_of(a.client), a.bytes); },
             [&](const PmiDrop& a) {
-              dependencies_.wire.close(key_of(a.local_rank));
+              dependencies_.wire.close(key_of(a.client));
               dependencies_.reporter.report(
-                  {Severity::warning, "ended the PMI connection of rank " +
-                                          std::to_string(base_rank_ + a.local_rank) + ": " + a.why});
+                  {Severity::warning, "ended the " + name_of(a.client) + ": " + a.why});
             },
             [&](const PmiArrived& a) {
               std::vector<std::vector<PmiEntry>> pieces = in_messages(a.entries);

@@ -39,7 +39,8 @@ Runner::Runner(Dependencies dependencies, Config config)
   dependencies_.spawner.set_handler(*this);
   if (config_.pmi == nullptr) return;
   pmi_.emplace(PmiService::Dependencies{*config_.pmi, dependencies_.reporter, dependencies_.clock,
-                                        dependencies_.timers, config_.job.hang_note,
+                                        dependencies_.timers, config_.job.mpi, config_.node.scratch_dir,
+                                        config_.job.hang_note,
                                         [this](PmiEnter enter) { take(MemberEvent(std::move(enter))); },
                                         [this](WorkerAborted aborted) { take(GroupEvent(aborted)); }});
 }
@@ -353,7 +354,11 @@ void Runner::start_worker(int local_rank) {
   const ProcKey key{current_.round, static_cast<std::uint32_t>(local_rank)};
   if (config_.records != nullptr) config_.records->prepare(key);
   const WorkerPlace place = place_of(config_.node, local_rank);
-  Command command{worker_arguments(config_.node.command, local_rank),
+  std::vector<std::string> arguments = worker_arguments(config_.node.command, local_rank);
+  // It asks for the rank's variables, which are not known yet, and becomes the worker.
+  if (config_.job.mpi == MpiStart::pmix)
+    arguments.insert(arguments.begin(), {config_.node.pmix_program, "start"});
+  Command command{std::move(arguments),
                   worker_environment(config_.job, config_.node, current_, local_rank, config_.inherited),
                   current_.member(config_.node.agent)->base_rank + local_rank,
                   current_.leader,

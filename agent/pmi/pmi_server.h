@@ -21,66 +21,27 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "agent/model/pmi_entry.h"
+#include "agent/pmi/mpi_server.h"
 #include "agent/pmi/pmi_request.h"
 
 namespace dlaunch::agent {
 
-// --- actions ---
-
-struct PmiReply {
-  int local_rank = 0;
-  std::string bytes;
-  bool operator==(const PmiReply&) const = default;
-};
-// Close its connection. `why`: what it did, for the log: "it sent an unknown command (cmd=x)".
-struct PmiDrop {
-  int local_rank = 0;
-  std::string why;
-  bool operator==(const PmiDrop&) const = default;
-};
-// All ranks of this node are in the barrier of this number, the first of a round being 0. `entries`: what
-// they have published since the barrier before. Answered by on_released().
-struct PmiArrived {
-  std::uint32_t barrier = 0;
-  std::vector<PmiEntry> entries;
-  bool operator==(const PmiArrived&) const = default;
-};
-// The rank ends the job (MPI_Abort) with this code. It waits to be killed.
-struct PmiAborted {
-  int local_rank = 0;
-  int code = 0;
-  bool operator==(const PmiAborted&) const = default;
-};
-using PmiAction = std::variant<PmiReply, PmiDrop, PmiArrived, PmiAborted>;
-using PmiActions = std::vector<PmiAction>;
-
-class PmiServer {
+class PmiServer final : public MpiServer {
  public:
-  struct World {
-    std::string name;     // of the key-value space: another one in each round of each job
-    int slots = 0;        // ranks here
-    int size = 0;         // ranks in all
-    std::string mapping;  // process_mapping()
-  };
-
-  explicit PmiServer(World world)
+  explicit PmiServer(MpiWorld world)
       : world_(std::move(world)), ranks_(static_cast<std::size_t>(world_.slots)) {}
 
-  // REQUIRES: 0 <= local_rank < slots.
-  PmiActions on_bytes(int local_rank, std::string_view bytes);
-  // Values of all nodes for a barrier; `last`: these are the last ones, and it is over.
-  PmiActions on_released(std::uint32_t barrier, const std::vector<PmiEntry>& entries, bool last);
-
-  // The number of the barrier that is the next to be over.
-  [[nodiscard]] std::uint32_t barrier() const { return barrier_; }
-  // A local rank waits in that barrier.
-  [[nodiscard]] bool has_waiting() const;
-  // The local ranks that do not.
-  [[nodiscard]] std::vector<int> late() const;
+  // REQUIRES: 0 <= client < slots.
+  PmiActions on_bytes(int client, std::string_view bytes) override;
+  PmiActions on_released(std::uint32_t barrier, const std::vector<PmiEntry>& entries, bool last) override;
+  PmiActions on_closed(int) override { return {}; }
+  void on_returned_0(int) override {}
+  [[nodiscard]] std::uint32_t barrier() const override { return barrier_; }
+  [[nodiscard]] bool has_waiting() const override;
+  [[nodiscard]] std::vector<int> late() const override;
 
  private:
   struct Rank {
@@ -104,7 +65,7 @@ class PmiServer {
   bool store(const PmiEntry& entry);
   std::vector<PmiEntry> take_published();
 
-  World world_;
+  MpiWorld world_;
   std::vector<Rank> ranks_;
   std::map<std::string, std::string, std::less<>> values_;
   std::size_t bytes_ = 0;

@@ -1,11 +1,13 @@
 #include "agent/process/pmi_sockets.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 namespace dlaunch::agent {
 
@@ -43,13 +45,38 @@ void PmiSockets::close(ProcKey key) {
 
 void PmiSockets::on_readable(int fd) {
   const auto found = by_fd_.find(fd);
-  if (found == by_fd_.end()) return;
-  const ProcKey key = found->second;
+  if (found != by_fd_.end()) read(fd, found->second);
+}
+
+void PmiSockets::read(int fd, ProcKey key) {
   std::array<char, 16 * 1024> chunk;
   const ssize_t got = recv(fd, chunk.data(), chunk.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) return close(key);
+  if (got <= 0) {
+    close(key);
+    if (handler_ != nullptr) handler_->on_pmi_closed(key);
+    return;
+  }
   if (handler_ != nullptr) handler_->on_pmi_bytes(key, {chunk.data(), static_cast<std::size_t>(got)});
+}
+
+// The handler may close the connection.
+void PmiSockets::take_now(ProcKey key) {
+  for (auto found = by_key_.find(key); found != by_key_.end(); found = by_key_.find(key)) {
+    pollfd there{found->second, POLLIN, 0};
+    if (poll(&there, 1, 0) <= 0) return;
+    read(found->second, key);
+  }
+}
+
+std::string PmiSockets::start_pmix(ProcKey key) {
+  const int theirs = open(key);  // closes that of an earlier round, whose process ends with it
+  if (theirs < 0) return std::strerror(errno);
+  pmix_.end();
+  std::string why = pmix_.start(pmix_program_, theirs);
+  ::close(theirs);
+  if (!why.empty()) close(key);
+  return why;
 }
 
 }  // namespace dlaunch::agent

@@ -298,10 +298,9 @@ constexpr std::array table{
              "PyTorch 2.14 and the Python package dlaunch",
          .group = Group::program},
     Flag{.name = "mpi",
-         .value = "auto|pmi|none",
-         .help = "how MPI programs find their ranks: pmi is what MPICH's and Intel's speak; auto: pmi for "
-                 "programs "
-                 "linked with these",
+         .value = "auto|pmi|pmix|none",
+         .help = "how MPI programs find their ranks: pmi is what MPICH's and Intel's speak, pmix what Open "
+                 "MPI's do; auto: by the MPI that the program is linked with",
          .fallback = "auto",
          .group = Group::program},
     Flag{.name = "no-env-defaults",

@@ -21,6 +21,17 @@ std::string python_package() {
   return std::filesystem::exists(folder / "dlaunch" / "torch", failed) ? folder.string() : "";
 }
 
+// As installed; otherwise as in the build directory. Empty: it is not there.
+std::string pmix_program() {
+  const auto folder = std::filesystem::path(own_path()).parent_path();
+  for (const char* place : {DLAUNCH_LIBRARY_FOLDER "/dlaunch-pmix", "../lib/dlaunch/dlaunch-pmix"}) {
+    std::error_code failed;
+    const auto program = (folder / place).lexically_normal();
+    if (std::filesystem::exists(program, failed)) return program.string();
+  }
+  return "";
+}
+
 }  // namespace
 
 MachineFacts collect_facts(const Options& options, const SchedulerEnvironment& scheduler_env) {
@@ -39,6 +50,8 @@ MachineFacts collect_facts(const Options& options, const SchedulerEnvironment& s
   machine.python = python_interpreter(scheduler_env.environment, own_path());
   machine.program_is_python = is_python_source(options.program.front());
   if (!options.module) machine.mpi_library = mpi_library(options.program.front());
+  if (machine.mpi_library == MpiLibrary::open_mpi || options.mpi == Mpi::pmix)
+    machine.pmix_program = pmix_program();
   machine.has_mpi_world = variable("PMIX_RANK") || variable("OMPI_COMM_WORLD_SIZE");
   if (!options.job.accelerate.empty()) machine.python_package = python_package();
   machine.visible_gpus = variable("CUDA_VISIBLE_DEVICES");

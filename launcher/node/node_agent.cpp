@@ -71,7 +71,7 @@ StoreLimits store_limits(const Options& options) {
 
 NodeAgent::NodeAgent(Dependencies dependencies, agent::Keeper keeper)
     : dependencies_(dependencies),
-      pmi_sockets_(dependencies.poller),
+      pmi_sockets_(dependencies.poller, dependencies.plan.node.pmix_program),
       spawner_(dependencies.poller, dependencies.output, dependencies.postmortem, std::move(keeper)),
       network_(
           dependencies.loop, dependencies.loop,
@@ -125,7 +125,7 @@ agent::Runner::Config NodeAgent::runner_config() {
                                },
                                [this] { dependencies_.loop.stop(); }};
   config.records = &pages_;
-  if (plan.node.offers_pmi) config.pmi = &pmi_sockets_;
+  if (plan.job.mpi != agent::MpiStart::none) config.pmi = &pmi_sockets_;
   config.unix_us = unix_us();
   config.had_predecessor = leader_mark_ && leader_mark_->was_left_within(
                                                agent::LeaseRules(plan.job.node_timeout).mark_counts_for());

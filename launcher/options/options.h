@@ -25,7 +25,7 @@ namespace dlaunch::launcher {
 enum class Bind : std::uint8_t { none, core, numa, gpu, node, socket, exclusive, core_complex };
 
 // Which way to find the other ranks is offered to MPI programs; `automatic`: by the program's libraries.
-enum class Mpi : std::uint8_t { automatic, pmi, none };
+enum class Mpi : std::uint8_t { automatic, pmi, pmix, none };
 
 // The field names of the objects that --events writes.
 enum class EventsFormat : std::uint8_t { dlaunch, torchelastic };

@@ -48,8 +48,8 @@ void parse_program_kind(SettingsReader& in, Options& out) {
   out.run_path = in.on("run-path");
   out.pass_local_rank = in.on("pass-local-rank");
   out.env_defaults = !in.on("no-env-defaults");
-  if (const auto mpi = in.one_of("mpi", {"auto", "pmi", "none"}); mpi && *mpi != "auto")
-    out.mpi = *mpi == "pmi" ? Mpi::pmi : Mpi::none;
+  if (const auto mpi = in.one_of("mpi", {"auto", "pmi", "pmix", "none"}); mpi && *mpi != "auto")
+    out.mpi = *mpi == "pmi" ? Mpi::pmi : *mpi == "pmix" ? Mpi::pmix : Mpi::none;
   out.job.accelerate = in.one_of("accelerate", {"gloo"}).value_or("");
   if (const auto port = in.integer("worker-store", 1, 65535))
     out.node.worker_store = static_cast<std::uint16_t>(*port);

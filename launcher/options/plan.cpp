@@ -202,20 +202,37 @@ Result<void> take_places(const Options& options, const MachineFacts& machine, Jo
   return options.node.virtual_local_rank ? give_single_gpus(machine, places) : Result<void>{};
 }
 
-// PMI is offered by itself only to programs that are linked with an MPI that needs it: to others it would do
-// harm. A single rank that calls MPI_Init, by itself or in a library that it loads, would wait for all
-// others; and a program that a worker starts would take itself for that worker.
-void take_mpi(const Options& options, const MachineFacts& machine, JobPlan& plan) {
-  const bool is_mpich = machine.mpi_library == MpiLibrary::mpich;
-  plan.node.offers_pmi = options.mpi == Mpi::pmi || (options.mpi == Mpi::automatic && is_mpich);
+agent::MpiStart mpi_start(const Options& options, const MachineFacts& machine, bool is_one) {
+  if (options.mpi == Mpi::pmi) return agent::MpiStart::pmi;
+  if (options.mpi == Mpi::pmix) return agent::MpiStart::pmix;
+  if (options.mpi == Mpi::none) return agent::MpiStart::none;
+  if (machine.mpi_library == MpiLibrary::mpich) return agent::MpiStart::pmi;
+  // One rank needs no help to find others. Under an mpirun the program finds mpirun's ranks.
+  const bool needs_pmix = machine.mpi_library == MpiLibrary::open_mpi && !machine.has_mpi_world && !is_one;
+  return needs_pmix && !machine.pmix_program.empty() ? agent::MpiStart::pmix : agent::MpiStart::none;
+}
+
+// PMI and PMIx are offered by themselves only to programs that are linked with an MPI that needs them: to
+// others they would do harm. A single rank that calls MPI_Init, by itself or in a library that it loads,
+// would wait for all others; and a program that a worker starts would take itself for that worker.
+Result<void> take_mpi(const Options& options, const MachineFacts& machine, JobPlan& plan) {
   const bool is_one = plan.node.slots == 1 && plan.job.nnodes == 1;
-  if (options.mpi == Mpi::none || machine.mpi_library != MpiLibrary::open_mpi || machine.has_mpi_world ||
-      is_one)
-    return;
+  plan.job.mpi = mpi_start(options, machine, is_one);
+  if (plan.job.mpi == agent::MpiStart::pmix) {
+    if (machine.pmix_program.empty())
+      return Error{ErrorKind::refused, "--mpi=pmix is not available", "",
+                   "there is no dlaunch-pmix in dlaunch's library folder",
+                   "build dlaunch where libpmix is (Debian: libpmix-dev), or start the program with mpirun"};
+    plan.node.pmix_program = machine.pmix_program;
+  }
+  const bool is_alone = machine.mpi_library == MpiLibrary::open_mpi && !machine.has_mpi_world && !is_one;
+  if (!is_alone || plan.job.mpi != agent::MpiStart::none || options.mpi == Mpi::none) return {};
   plan.warnings.push_back(plan.program +
-                          " is linked with Open MPI, which finds no other ranks under dlaunch (PMIx): " +
-                          "each of its processes will be rank 0 of 1. Start it with mpirun -n N " +
-                          plan.program + ", or link it with MPICH");
+                          " is linked with Open MPI, which finds no other ranks here: each of its processes "
+                          "will be rank 0 of 1, because this dlaunch was built without libpmix. Start it "
+                          "with mpirun -n N " +
+                          plan.program + ", or build dlaunch where libpmix is (Debian: libpmix-dev)");
+  return {};
 }
 
 }  // namespace
@@ -250,7 +267,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.error_files = options.log.dir != agent::no_log_files;
 
   take_command(options, machine, plan);
-  take_mpi(options, machine, plan);
+  if (auto mpi = take_mpi(options, machine, plan); !mpi) return std::move(mpi).error();
   name_missing_ranks(options, plan);
   if (auto placed = take_places(options, machine, plan); !placed) return std::move(placed).error();
   return plan;

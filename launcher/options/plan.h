@@ -28,6 +28,7 @@ struct MachineFacts {
   bool program_is_python = false;               // by its content, whatever its name
   std::string python_package;                   // the folder of the build tree's Python package; empty: none
   MpiLibrary mpi_library = MpiLibrary::none;    // of the program
+  std::string pmix_program;                     // dlaunch-pmix (agent/pmix); empty: it is not there
   bool has_mpi_world = false;                   // an mpirun or srun with PMIx has started this dlaunch
   std::optional<std::string> visible_gpus;      // CUDA_VISIBLE_DEVICES, if it is set
   std::optional<std::string> visible_hip_gpus;  // HIP_VISIBLE_DEVICES, if it is set

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dlaunch::agent {
@@ -11,7 +12,7 @@ namespace {
 // Node 1 of two, with the ranks 1 and 2. What the service sends, closes, posts and reports, as texts.
 class PmiServiceTest : public ::testing::Test, public PmiWire, public Reporter, public Clock, public Timers {
  protected:
-  PmiServiceTest() { begin(4); }
+  explicit PmiServiceTest(MpiStart start = MpiStart::pmi) : start_(start) { begin(4); }
   void begin(std::uint32_t round) {
     World world;
     world.leader = 9;
@@ -34,6 +35,11 @@ class PmiServiceTest : public ::testing::Test, public PmiWire, public Reporter, 
   void set_handler(PmiWireHandler&) override {}
   void send(ProcKey, std::string_view bytes) override { sent_ = bytes; }
   void close(ProcKey) override { sent_ = "closed"; }
+  void take_now(ProcKey key) override { service_.on_pmi_bytes(key, std::exchange(unread_, "")); }
+  std::string start_pmix(ProcKey key) override {
+    EXPECT_EQ(key, helper_);
+    return no_pmix_;
+  }
   void report(const LogMessage& message) override { reported_ = message.text; }
   TimePoint now() const override { return TimePoint(std::chrono::seconds(100)); }
   TimerId arm(TimePoint at, TimerHandler&) override {
@@ -44,13 +50,17 @@ class PmiServiceTest : public ::testing::Test, public PmiWire, public Reporter, 
     if (timer == timer_) timer_ = {};
   }
 
+  const MpiStart start_;
   std::vector<PmiEnter> entered_;
   std::vector<WorkerAborted> aborted_;
   std::string sent_;
+  std::string unread_;   // of the process that serves PMIx
+  std::string no_pmix_;  // why it cannot be started
+  const ProcKey helper_{4, 2};
   std::string reported_;
   TimerId timer_;
   std::uint32_t armed_ = 0;
-  PmiService service_{{*this, *this, *this, *this, std::chrono::minutes(1),
+  PmiService service_{{*this, *this, *this, *this, start_, "/scratch", std::chrono::minutes(1),
                        [this](PmiEnter enter) { entered_.push_back(std::move(enter)); },
                        [this](WorkerAborted aborted) { aborted_.push_back(aborted); }}};
 };
@@ -150,6 +160,65 @@ TEST_F(PmiServiceTest, AnAbortReachesTheWorkerGroup) {
   say("cmd=abort exitcode=7");
   ASSERT_EQ(aborted_.size(), 1U);
   EXPECT_EQ(aborted_[0].code, 7);
+}
+
+// The same node, whose ranks speak PMIx.
+class PmixServiceTest : public PmiServiceTest {
+ protected:
+  PmixServiceTest() : PmiServiceTest(MpiStart::pmix) {}
+  void serve(const std::string& line) { say(line, 4, helper_.local_rank); }
+};
+
+TEST_F(PmixServiceTest, AWorkerNeedsNoVariablesOfPmi) {
+  Environment environment;
+  service_.add_variables(environment, 0);
+  EXPECT_TRUE(environment.empty());
+  serve("cmd=world");
+  EXPECT_EQ(sent_,
+            "cmd=world name=dlaunch_9_4 rank=1 slots=2 size=3 mapping=(vector,(0,1,1),(1,1,2)) "
+            "folder=L3NjcmF0Y2g=\n");
+}
+
+TEST_F(PmixServiceTest, AFenceGoesToTheCoordinatorAndBack) {
+  serve("cmd=data value=YQ==");
+  serve("cmd=fence");
+  EXPECT_EQ(entered_, (std::vector<PmiEnter>{{4, 0, {{"1", "YQ=="}}, true, -1}}));
+  service_.on_release({4, 0, {{"0", "Yg=="}}, true});
+  EXPECT_EQ(sent_, "cmd=released\n");
+}
+
+// What it had sent may still be unread when its process has ended.
+TEST_F(PmixServiceTest, ARankThatHasFinalizedIsNotWaitedFor) {
+  serve("cmd=connected rank=0");
+  serve("cmd=connected rank=1");
+  unread_ = "cmd=finalized rank=0\n";
+  service_.on_returned_0(0);
+  EXPECT_EQ(entered_, (std::vector<PmiEnter>{{4, 0, {}, true, 1, false}}));
+}
+
+TEST_F(PmixServiceTest, ARankThatHasNotFinalizedIsWaitedFor) {
+  serve("cmd=connected rank=0");
+  serve("cmd=connected rank=1");
+  service_.on_returned_0(0);
+  EXPECT_EQ(entered_.back(), (PmiEnter{4, 0, {}, true, 1, true}));
+}
+
+TEST_F(PmixServiceTest, TheEndOfTheServerIsReported) {
+  service_.on_pmi_closed({4, 0});
+  EXPECT_EQ(reported_, "") << "a worker's";
+  service_.on_pmi_closed(helper_);
+  EXPECT_EQ(sent_, "closed") << "the workers that wait for it";
+  EXPECT_EQ(reported_, "ended the PMI connection of rank 2: the process that serves PMIx has ended");
+  sent_.clear();
+  service_.on_pmi_closed({3, 2});
+  EXPECT_EQ(sent_, "") << "of another round";
+}
+
+TEST_F(PmixServiceTest, AServerThatCannotBeStartedEndsItsWorkers) {
+  no_pmix_ = "no such file";
+  sent_.clear();
+  begin(4);
+  EXPECT_EQ(sent_, "closed");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ class PmiServerTest : public ::testing::Test {
   // The only action is a reply to that rank.
   std::string reply(int local_rank = 0) const {
     const auto* one = last_.size() == 1 ? std::get_if<PmiReply>(&last_.front()) : nullptr;
-    return one != nullptr && one->local_rank == local_rank ? one->bytes : "(none)";
+    return one != nullptr && one->client == local_rank ? one->bytes : "(none)";
   }
   std::string dropped() const {
     const auto* one = last_.size() == 1 ? std::get_if<PmiDrop>(&last_.front()) : nullptr;
@@ -32,7 +32,7 @@ class PmiServerTest : public ::testing::Test {
     return "cmd=get_result rc=0 msg=success value=" + value + "\n";
   }
 
-  PmiServer server_{{"kvs", 2, 4, "(vector,(0,2,2))"}};
+  PmiServer server_{{"kvs", 2, 0, 4, "(vector,(0,2,2))"}};
   PmiActions last_;
   const std::string missing_ = "cmd=get_result rc=-1 msg=key_not_found value=unknown\n";
   const std::string stored_ = "cmd=put_result rc=0 msg=success\n";
@@ -62,7 +62,7 @@ TEST_F(PmiServerTest, AnotherVersionIsNotOffered) {
 }
 
 TEST_F(PmiServerTest, AnUnknownMappingIsNotFound) {
-  PmiServer server({"kvs", 1, 1, ""});
+  PmiServer server({"kvs", 1, 0, 1, ""});
   server.on_bytes(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
   const PmiActions actions = server.on_bytes(0, "cmd=get kvsname=kvs key=PMI_process_mapping\n");
   EXPECT_EQ(actions, (PmiActions{PmiReply{0, missing_}}));
@@ -163,7 +163,7 @@ TEST_F(PmiServerTest, ProcessesAreNotSpawned) {
 
 TEST_F(PmiServerTest, WhoBreaksTheProtocolIsDropped) {
   const auto after_init = [&](const std::string& line) {
-    server_ = PmiServer({"kvs", 2, 4, ""});
+    server_ = PmiServer({"kvs", 2, 0, 4, ""});
     init();
     say(0, line);
     const std::string why = dropped();
@@ -175,7 +175,7 @@ TEST_F(PmiServerTest, WhoBreaksTheProtocolIsDropped) {
   EXPECT_EQ(after_init("cmd=fly"), "it sent an unknown request (fly)");
   EXPECT_EQ(after_init("mcmd=fly"), "it sent an unknown request");
   EXPECT_EQ(after_init(std::string(longest_pmi_line + 1, 'x')), "it sent a line of more than 4096 bytes");
-  server_ = PmiServer({"kvs", 2, 4, ""});
+  server_ = PmiServer({"kvs", 2, 0, 4, ""});
   say(0, "cmd=get_maxes");
   EXPECT_EQ(dropped(), "its first request is not cmd=init");
   init();

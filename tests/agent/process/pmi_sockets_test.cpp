@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,10 @@ class PmiSocketsTest : public ::testing::Test, public PmiWireHandler {
     got_ += bytes;
     loop_.stop();
   }
+  void on_pmi_closed(ProcKey key) override {
+    closed_ = key;
+    loop_.stop();
+  }
   // What the worker reads; "end" if the agent has closed the connection.
   [[nodiscard]] std::string read() const {
     char text[100];
@@ -40,6 +47,7 @@ class PmiSocketsTest : public ::testing::Test, public PmiWireHandler {
   const ProcKey key_{4, 1};
   int end_ = -1;
   std::string got_;
+  std::optional<ProcKey> closed_;
 };
 
 TEST_F(PmiSocketsTest, BytesGoInBothDirections) {
@@ -79,6 +87,46 @@ TEST_F(PmiSocketsTest, AClosedConnectionIsForgotten) {
   EXPECT_EQ(read(), "end");
   sockets_.send(key_, "late\n");
   sockets_.close(key_);
+}
+
+TEST_F(PmiSocketsTest, AnEndOfTheOtherSideIsReported) {
+  shutdown(end_, SHUT_WR);
+  loop_.run();
+  EXPECT_EQ(closed_, key_);
+}
+
+TEST_F(PmiSocketsTest, WhatHasComeCanBeTakenAtOnce) {
+  sockets_.take_now(key_);
+  EXPECT_EQ(got_, "");
+  ASSERT_EQ(write(end_, "ask\n", 4), 4);
+  sockets_.take_now(key_);
+  EXPECT_EQ(got_, "ask\n");
+  shutdown(end_, SHUT_WR);
+  sockets_.take_now(key_);
+  EXPECT_EQ(closed_, key_);
+  sockets_.take_now(key_);
+}
+
+TEST_F(PmiSocketsTest, AServerThatIsMissingIsNamed) {
+  PmiSockets sockets(poller_, "/no/such/program");
+  EXPECT_EQ(sockets.start_pmix({4, 2}), "/no/such/program: No such file or directory");
+}
+
+// A program that reads its connection, and ends with it.
+TEST_F(PmiSocketsTest, TheServerHasAConnectionAndEndsWithIt) {
+  const std::string program = testing::TempDir() + "pmix_sockets_test_server";
+  std::ofstream(program) << "#!/bin/sh\necho $1 >&3\nread line <&3\n";
+  chmod(program.c_str(), S_IRWXU);
+  {
+    PmiSockets sockets(poller_, program);
+    sockets.set_handler(*this);
+    const ProcKey key{4, 1};
+    ASSERT_EQ(sockets.start_pmix(key), "");
+    loop_.run();
+    EXPECT_EQ(got_, "serve\n");
+    ASSERT_EQ(sockets.start_pmix({5, 1}), "") << "in the next round";
+  }
+  unlink(program.c_str());
 }
 
 }  // namespace

@@ -311,12 +311,36 @@ TEST(Plan, EachLimitIsItsOwnOptions) {
 }
 
 TEST(Plan, PmiIsOfferedToProgramsThatNeedIt) {
+  using agent::MpiStart;
   MachineFacts facts = machine(4, 0);
-  EXPECT_FALSE(planned({"x"}, facts).node.offers_pmi);
-  EXPECT_TRUE(planned({"--mpi=pmi", "x"}, facts).node.offers_pmi);
+  EXPECT_EQ(planned({"x"}, facts).job.mpi, MpiStart::none);
+  EXPECT_EQ(planned({"--mpi=pmi", "x"}, facts).job.mpi, MpiStart::pmi);
   facts.mpi_library = MpiLibrary::mpich;
-  EXPECT_TRUE(planned({"x"}, facts).node.offers_pmi);
-  EXPECT_FALSE(planned({"--mpi=none", "x"}, facts).node.offers_pmi);
+  EXPECT_EQ(planned({"x"}, facts).job.mpi, MpiStart::pmi);
+  EXPECT_EQ(planned({"--mpi=none", "x"}, facts).job.mpi, MpiStart::none);
+}
+
+TEST(Plan, PmixIsOfferedToProgramsThatNeedIt) {
+  using agent::MpiStart;
+  const Words two{"--nproc-per-node=2", "./x"};
+  MachineFacts facts = machine(4, 0);
+  facts.pmix_program = "/lib/dlaunch-pmix";
+  EXPECT_EQ(planned(two, facts).job.mpi, MpiStart::none);
+  EXPECT_EQ(planned({"--mpi=pmix", "./x"}, facts).job.mpi, MpiStart::pmix);
+  facts.mpi_library = MpiLibrary::open_mpi;
+  EXPECT_EQ(planned(two, facts).job.mpi, MpiStart::pmix);
+  EXPECT_EQ(planned(two, facts).node.pmix_program, "/lib/dlaunch-pmix");
+  EXPECT_TRUE(planned(two, facts).warnings.empty());
+  EXPECT_EQ(planned({"./x"}, facts).job.mpi, MpiStart::none) << "it is one rank";
+  EXPECT_EQ(planned({"--nproc-per-node=2", "--mpi=none", "./x"}, facts).job.mpi, MpiStart::none);
+  facts.has_mpi_world = true;
+  EXPECT_EQ(planned(two, facts).job.mpi, MpiStart::none) << "an mpirun has started this dlaunch";
+}
+
+TEST(Plan, PmixThatWasNotBuiltIsRefused) {
+  EXPECT_EQ(refused({"--mpi=pmix", "./x"}),
+            "--mpi=pmix is not available: there is no dlaunch-pmix in dlaunch's library folder; build dlaunch where "
+            "libpmix is (Debian: libpmix-dev), or start the program with mpirun");
 }
 
 TEST(Plan, RanksThatMpiWillNotFindAreReported) {
@@ -326,9 +350,10 @@ TEST(Plan, RanksThatMpiWillNotFindAreReported) {
   ASSERT_EQ(planned(two, facts).warnings.size(), 1U);
   EXPECT_EQ(
       planned(two, facts).warnings.front(),
-      "./x is linked with Open MPI, which finds no other ranks under dlaunch (PMIx): each of its processes "
-      "will be rank 0 of 1. Start it with mpirun -n N ./x, or link it with MPICH");
-  EXPECT_FALSE(planned(two, facts).node.offers_pmi);
+      "./x is linked with Open MPI, which finds no other ranks here: each of its processes will be rank 0 of "
+      "1, "
+      "because this dlaunch was built without libpmix. Start it with mpirun -n N ./x, or build dlaunch where "
+      "libpmix is (Debian: libpmix-dev)");
   EXPECT_TRUE(planned({"./x"}, facts).warnings.empty()) << "it is one rank";
   EXPECT_TRUE(planned({"--nproc-per-node=2", "--mpi=none", "./x"}, facts).warnings.empty());
   facts.has_mpi_world = true;
