@@ -19,8 +19,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("DLAUNCH_BUILD_DIR", os.path.join(os.path.dirname(HERE), "build"))
 
 
-def commands(ranks, folder):
-    """Name -> command without the program's arguments; those whose MPI is not there are left out."""
+def commands(ranks, folder, flags=()):
+    """Name -> command without the program's arguments; those whose MPI is not there are left out. flags: of the compiler."""
     found = {}
     for name, wrapper, start in (
             ("Open MPI", "mpicxx.openmpi",
@@ -28,7 +28,7 @@ def commands(ranks, folder):
             ("MPICH", "mpicxx.mpich", ["mpiexec.hydra", "-np", str(ranks)])):
         program = os.path.join(folder, wrapper)
         try:
-            subprocess.run([wrapper, "-O2", "-std=c++20", os.path.join(HERE, "host_mpi.cpp"), "-o", program], check=True)
+            subprocess.run([wrapper, "-O2", "-std=c++20", *flags, os.path.join(HERE, "host_mpi.cpp"), "-o", program], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"without {name}: {error}", file=sys.stderr)
             continue

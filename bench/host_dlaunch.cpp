@@ -1,4 +1,4 @@
-// Our side of host_bench.py. Started by dlaunch.
+// Our side of host_bench.py, started by dlaunch, and of mpi_bench.py, started by mpirun (HOST_BENCH_BACKEND=mpi).
 #include <dlaunch/distributed.h>
 
 #include <cstdlib>
@@ -73,7 +73,8 @@ class Dlaunch {
 }  // namespace
 
 int main(int argc, char** argv) {
-  dlaunch::init_process_group();
+  const char* const backend = std::getenv("HOST_BENCH_BACKEND");
+  dlaunch::init_process_group({.backend = backend != nullptr ? backend : ""});
   {
     Dlaunch library;
     HostCollectives<Dlaunch>(library).run(argc, argv);

@@ -14,6 +14,12 @@ using Tensors = std::vector<Tensor>;
 
 Tensors copied(std::span<const Tensor> tensors) { return {tensors.begin(), tensors.end()}; }
 
+std::size_t bytes_of(std::span<const Tensor> tensors) {
+  std::size_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.nbytes();
+  return bytes;
+}
+
 }  // namespace
 
 MpiBackend::~MpiBackend() {
@@ -21,10 +27,11 @@ MpiBackend::~MpiBackend() {
 }
 
 template <class Body>
-Work MpiBackend::start(const Operation& operation, Body body) {
-  auto attempt = [this, deadline = operation.deadline, body = std::move(body)]() -> std::exception_ptr {
+Work MpiBackend::start(const Operation& operation, std::size_t bytes, Body body) {
+  auto attempt = [this, deadline = operation.deadline, bytes,
+                  body = std::move(body)]() -> std::exception_ptr {
     try {
-      MpiRequests call(group_, deadline);
+      MpiRequests call(group_, deadline, bytes);
       body(call);
       return nullptr;
     } catch (const std::exception& e) {
@@ -51,60 +58,61 @@ Work MpiBackend::start(const Operation& operation, Body body) {
 }
 
 Work MpiBackend::all_reduce(const Tensor& tensor, const Reduction& reduction, const Operation& operation) {
-  return start(operation,
+  return start(operation, tensor.nbytes(),
                [tensor, reduction](MpiRequests& call) { mpi_all_reduce(call, tensor, reduction); });
 }
 
 Work MpiBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
-  return start(operation, [tensor, src](MpiRequests& call) { mpi_broadcast(call, tensor, src); });
+  return start(operation, tensor.nbytes(),
+               [tensor, src](MpiRequests& call) { mpi_broadcast(call, tensor, src); });
 }
 
 Work MpiBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                             const Operation& operation) {
-  return start(operation,
+  return start(operation, bytes_of(outputs),
                [to = copied(outputs), input](MpiRequests& call) { mpi_all_gather(call, to, input); });
 }
 
 Work MpiBackend::barrier(const Operation& operation) {
-  return start(operation, [](MpiRequests& call) { mpi_barrier(call); });
+  return start(operation, 0, [](MpiRequests& call) { mpi_barrier(call); });
 }
 
 Work MpiBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduction,
                         const Operation& operation) {
-  return start(operation,
+  return start(operation, tensor.nbytes(),
                [tensor, dst, reduction](MpiRequests& call) { mpi_reduce(call, tensor, dst, reduction); });
 }
 
 Work MpiBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
                         const Operation& operation) {
-  return start(operation,
+  return start(operation, input.nbytes() + bytes_of(outputs),
                [to = copied(outputs), input, dst](MpiRequests& call) { mpi_gather(call, to, input, dst); });
 }
 
 Work MpiBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
                          const Operation& operation) {
-  return start(operation, [output, from = copied(inputs), src](MpiRequests& call) {
-    mpi_scatter(call, output, from, src);
-  });
+  return start(
+      operation, output.nbytes() + bytes_of(inputs),
+      [output, from = copied(inputs), src](MpiRequests& call) { mpi_scatter(call, output, from, src); });
 }
 
 Work MpiBackend::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
                                 const Reduction& reduction, const Operation& operation) {
-  return start(operation, [output, from = copied(inputs), reduction](MpiRequests& call) {
+  return start(operation, bytes_of(inputs), [output, from = copied(inputs), reduction](MpiRequests& call) {
     mpi_reduce_scatter(call, output, from, reduction);
   });
 }
 
 Work MpiBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                             const Operation& operation) {
-  return start(operation, [to = copied(outputs), from = copied(inputs)](MpiRequests& call) {
-    mpi_all_to_all(call, to, from);
-  });
+  return start(
+      operation, bytes_of(inputs) + bytes_of(outputs),
+      [to = copied(outputs), from = copied(inputs)](MpiRequests& call) { mpi_all_to_all(call, to, from); });
 }
 
 Work MpiBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
                                       const Operation& operation) {
-  return start(operation, [all = copied(tensors), reduction](MpiRequests& call) {
+  return start(operation, bytes_of(tensors), [all = copied(tensors), reduction](MpiRequests& call) {
     for (const Tensor& tensor : all) mpi_all_reduce(call, tensor, reduction);
   });
 }

@@ -44,7 +44,7 @@ class MpiBackend final : public Backend {
 
  private:
   template <class Body>
-  Work start(const Operation& operation, Body body);
+  Work start(const Operation& operation, std::size_t bytes, Body body);
 
   MpiGroup group_;
   bool shut_down_ = false;

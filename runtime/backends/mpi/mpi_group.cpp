@@ -89,10 +89,7 @@ std::pair<std::vector<int>, int> exchange_places(const BackendContext& context) 
 }  // namespace
 
 MpiGroup::MpiGroup(const BackendContext& context) : rank_(context.rank), size_(context.size) {
-  // On a processor for each rank it pays to ask MPI until a short operation has completed.
-  constexpr int some_microseconds = 300;
-  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
-  polls_at_once_ = mpi_place().local_size <= processors ? some_microseconds : 1;
+  is_crowded_ = mpi_place().local_size > static_cast<int>(std::thread::hardware_concurrency());
   make_communicators(context);
 }
 
@@ -131,30 +128,49 @@ MpiGroup::~MpiGroup() {
   if (all_sent == 0) (void)outgoing_.release();
 }
 
+bool MpiGroup::is_complete(std::span<MPI_Request> requests, std::span<MPI_Status> statuses,
+                           const char* call) {
+  int done = 0;
+  const MpiCallLock lock;
+  const int code = requests.size() == 1
+                       ? MPI_Test(requests.data(), &done, statuses.data())
+                       : MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
+                                     statuses.empty() ? MPI_STATUSES_IGNORE : statuses.data());
+  if (code == MPI_ERR_IN_STATUS && !statuses.empty()) {
+    for (const MPI_Status& status : statuses) require_mpi(status.MPI_ERROR, call);
+  }
+  require_mpi(code, call);
+  return done != 0;
+}
+
+// MPI cuts long data in pieces, and begins the next one only when it is asked: with a pause before each, a
+// reduce of 4 MiB took half a second.
 void MpiGroup::complete(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, Deadline deadline,
-                        const char* call) {
-  constexpr auto longest_pause = std::chrono::microseconds(1000);
-  auto pause = std::chrono::microseconds(20);
-  for (int polls = 0;; ++polls) {
-    int done = 0;
-    {
-      const MpiCallLock lock;
-      const int code = requests.size() == 1
-                           ? MPI_Test(requests.data(), &done, statuses.data())
-                           : MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
-                                         statuses.empty() ? MPI_STATUSES_IGNORE : statuses.data());
-      if (code == MPI_ERR_IN_STATUS && !statuses.empty()) {
-        for (const MPI_Status& status : statuses) require_mpi(status.MPI_ERROR, call);
-      }
-      require_mpi(code, call);
+                        std::size_t bytes, const char* call) {
+  using std::chrono::microseconds;
+  constexpr int polls_at_once = 100;        // before the clock is read
+  constexpr std::size_t least_speed = 256;  // bytes a microsecond
+  const microseconds work = microseconds(is_crowded_ ? 1000 : 10'000) + microseconds(bytes / least_speed);
+  for (int polls = 0; polls < polls_at_once; ++polls) {
+    if (is_complete(requests, statuses, call)) return;
+    if (is_crowded_) std::this_thread::yield();
+  }
+  const auto until = std::chrono::steady_clock::now() + work;
+  while (std::chrono::steady_clock::now() < until) {
+    for (int polls = 0; polls < polls_at_once; ++polls) {
+      if (is_complete(requests, statuses, call)) return;
+      if (is_crowded_) std::this_thread::yield();
     }
-    if (done != 0) return;
-    if (polls < polls_at_once_) continue;
+    check();
+    if (has_passed(deadline)) throw late_error();
+  }
+  constexpr microseconds longest_pause(1000);
+  for (microseconds pause(20); !is_complete(requests, statuses, call);
+       pause = std::min(pause * 3 / 2, longest_pause)) {
     check();
     if (has_passed(deadline)) throw late_error();
     std::unique_lock lock(mutex_);
     (void)broken_.wait_for(lock, pause, [this] { return is_broken_.load(); });
-    pause = std::min(pause * 3 / 2, longest_pause);
   }
 }
 
@@ -273,10 +289,10 @@ std::span<std::byte> MpiRequests::scratch(std::size_t bytes) {
 void MpiRequests::complete(const char* call) {
   if (requests_.size() == 1) {
     MPI_Status status;
-    group_.complete(requests_, {&status, 1}, deadline_, call);
+    group_.complete(requests_, {&status, 1}, deadline_, bytes_, call);
   } else if (!requests_.empty()) {
     std::vector<MPI_Status> statuses(requests_.size());
-    group_.complete(requests_, statuses, deadline_, call);
+    group_.complete(requests_, statuses, deadline_, bytes_, call);
   }
   requests_.clear();
 }

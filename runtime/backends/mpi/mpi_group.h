@@ -1,10 +1,10 @@
 // The ranks of one group in MPI: its communicators, waits with deadlines, and notices about failures.
 //
 // MPI has no deadlines and need not notice that a rank has died. So every operation is a non-blocking one,
-// and its thread asks MPI whether it has completed: some times at once, then with pauses that grow to a
-// millisecond, so that a rank that waits leaves the processor to those that compute. That is also all the
-// progress that MPI makes. What MPI has begun it cannot give up: the memory of an operation that was given up
-// stays MPI's until the process ends.
+// and its thread asks MPI whether it has completed: without a pause for as long as MPI may be at work, then
+// with pauses that grow to a millisecond, so that a rank that waits for a late one leaves the processor to
+// those that compute. That is also all the progress that MPI makes. What MPI has begun it cannot give up: the
+// memory of an operation that was given up stays MPI's until the process ends.
 #pragma once
 
 #include <mpi.h>
@@ -38,10 +38,11 @@ class MpiGroup {
   [[nodiscard]] MPI_Comm messages() const { return messages_; }
   [[nodiscard]] int largest_tag() const { return largest_tag_; }
 
-  // Returns true when all requests have completed, then they are null and the statuses set; false when
-  // `patience` is over or the group is broken: at the latest then check() throws. Throws DistBackendError.
+  // Returns when all requests have completed; then they are null and the statuses set. `bytes`: that they
+  // move on this rank. Throws DistBackendError, and DistNetworkError if the deadline passes or the group is
+  // broken.
   void complete(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, Deadline deadline,
-                const char* call);
+                std::size_t bytes, const char* call);
 
   // Throws if the group is broken here, or another rank has sent notice that it is.
   void check();
@@ -64,13 +65,14 @@ class MpiGroup {
   void post_notice_receive();
   void take_notice(int from);
   void send_notices(NoticeKind kind, const std::string& text);
+  bool is_complete(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* call);
   void fail_if_broken();
   [[nodiscard]] DistNetworkError late_error() const;
 
   int rank_;
   int size_;
   int largest_tag_ = 0;
-  int polls_at_once_ = 0;
+  bool is_crowded_ = false;  // there are more ranks than processors here
   MPI_Comm collectives_ = MPI_COMM_NULL;
   MPI_Comm messages_ = MPI_COMM_NULL;
 
@@ -94,7 +96,9 @@ class MpiGroup {
 // ever.
 class MpiRequests {
  public:
-  MpiRequests(MpiGroup& group, Deadline deadline) : group_(group), deadline_(deadline) {}
+  // `bytes`: that the operation moves on this rank.
+  MpiRequests(MpiGroup& group, Deadline deadline, std::size_t bytes)
+      : group_(group), deadline_(deadline), bytes_(bytes) {}
   ~MpiRequests();
   MpiRequests(const MpiRequests&) = delete;
   MpiRequests& operator=(const MpiRequests&) = delete;
@@ -110,6 +114,7 @@ class MpiRequests {
  private:
   MpiGroup& group_;
   const Deadline deadline_;
+  const std::size_t bytes_;
   const MpiUse use_;
   std::vector<MPI_Request> requests_;
   std::vector<std::unique_ptr<std::byte[]>> scratch_;

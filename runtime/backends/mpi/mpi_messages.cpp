@@ -85,7 +85,7 @@ Work MpiMessages::start(std::list<Message> one, bool async) {
   if (!async) {
     MPI_Status status{};
     try {
-      group_.complete({&message.request, 1}, {&status, 1}, message.deadline,
+      group_.complete({&message.request, 1}, {&status, 1}, message.deadline, message.bytes,
                       message.is_send ? "MPI_Isend" : "MPI_Irecv");
     } catch (const DistNetworkError&) {
       MpiUse::leave_unfinished();

@@ -137,16 +137,22 @@ class Dlaunch(Mpi):
     """MPICH without its mpiexec: dlaunch starts the ranks, and serves their store."""
 
     module = "mpi_mpich.so"
+    offer = "--mpi=pmi"
     mpiexec = os.path.join(BUILD, "bin", "dlaunch")
 
     def mpirun(self, size, *command):
-        return [self.mpiexec, "--mpi=pmi", f"--nproc-per-node={size}", *command]
+        return [self.mpiexec, self.offer, f"--nproc-per-node={size}", *command]
 
     def test_world_of_2(self):
         self.compare(2)
 
     def test_ranks_are_those_of_dlaunch(self):
         self.check_worlds()
+
+    def test_a_dead_rank_is_named(self):
+        code, _, all_of_it = self.run_ranks(3, "dead")
+        self.assertEqual(code, 137, all_of_it)
+        self.assertRegex(all_of_it, r"(?m)^dlaunch: failed: rank 1 \(.*\) was killed by signal 9")
 
     def test_without_pmi_the_program_learns_how_to_start(self):
         done = subprocess.run([self.mpiexec, "--nproc-per-node=2", MPI_RANKS, "worlds"], capture_output=True, text=True, env=PLAIN,
@@ -155,10 +161,17 @@ class Dlaunch(Mpi):
         self.assertIn("no MPI launcher started this process: start it with mpirun", done.stderr)
         self.assertIn("dlaunch --mpi=pmi", done.stderr)
 
-    def test_a_dead_rank_is_named(self):
-        code, _, all_of_it = self.run_ranks(3, "dead")
-        self.assertEqual(code, 137, all_of_it)
-        self.assertRegex(all_of_it, r"(?m)^dlaunch: failed: rank 1 \(.*\) was killed by signal 9")
+
+class DlaunchWithPmix(Dlaunch):
+    """Open MPI without its mpirun."""
+
+    module = "mpi_open_mpi.so"
+    offer = "--mpi=pmix"
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(os.path.join(BUILD, "lib", "dlaunch", "dlaunch-pmix")):
+            self.skipTest("dlaunch-pmix was not built (Debian: libpmix-dev)")
 
 
 if __name__ == "__main__":
