@@ -96,4 +96,11 @@ constexpr BackendWorld world = {place, share};
 
 }  // namespace
 
-const BackendModule dlaunch_backend_module = {backend_abi_version, "mpi", "cpu", viable, create, &world};
+// MPI need not notice that a rank has died; the other backend does.
+const BackendModule dlaunch_backend_module = {.abi = backend_abi_version,
+                                              .name = "mpi",
+                                              .devices = "cpu",
+                                              .viable = viable,
+                                              .create = create,
+                                              .world = &world,
+                                              .uses_control_plane = true};

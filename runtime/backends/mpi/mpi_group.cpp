@@ -88,7 +88,8 @@ std::pair<std::vector<int>, int> exchange_places(const BackendContext& context) 
 
 }  // namespace
 
-MpiGroup::MpiGroup(const BackendContext& context) : rank_(context.rank), size_(context.size) {
+MpiGroup::MpiGroup(const BackendContext& context)
+    : control_plane_(context.control_plane), rank_(context.rank), size_(context.size) {
   is_crowded_ = mpi_place().local_size > static_cast<int>(std::thread::hardware_concurrency());
   make_communicators(context);
 }
@@ -183,6 +184,7 @@ DistNetworkError MpiGroup::late_error() const {
 void MpiGroup::check() {
   receive_notices();
   fail_if_broken();
+  if (control_plane_) control_plane_->check();
 }
 
 void MpiGroup::fail_if_broken() {

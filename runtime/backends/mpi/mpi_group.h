@@ -3,8 +3,9 @@
 // MPI has no deadlines and need not notice that a rank has died. So every operation is a non-blocking one,
 // and its thread asks MPI whether it has completed: without a pause for as long as MPI may be at work, then
 // with pauses that grow to a millisecond, so that a rank that waits for a late one leaves the processor to
-// those that compute. That is also all the progress that MPI makes. What MPI has begun it cannot give up: the
-// memory of an operation that was given up stays MPI's until the process ends.
+// those that compute. That is also all the progress that MPI makes. Meanwhile it asks the group's control
+// plane whether a rank is lost. What MPI has begun it cannot give up: the memory of an operation that was
+// given up stays MPI's until the process ends.
 #pragma once
 
 #include <mpi.h>
@@ -44,7 +45,7 @@ class MpiGroup {
   void complete(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, Deadline deadline,
                 std::size_t bytes, const char* call);
 
-  // Throws if the group is broken here, or another rank has sent notice that it is.
+  // Throws if the group is broken here, another rank has sent notice that it is, or a rank is lost.
   void check();
   [[nodiscard]] std::vector<int> departed();
 
@@ -69,6 +70,7 @@ class MpiGroup {
   void fail_if_broken();
   [[nodiscard]] DistNetworkError late_error() const;
 
+  const std::shared_ptr<Backend> control_plane_;  // null: none
   int rank_;
   int size_;
   int largest_tag_ = 0;

@@ -2,10 +2,12 @@
 //
 //   mpi_ranks worlds               two worlds, one after another
 //   mpi_ranks lengths              a receive that is shorter than its message
-//   mpi_ranks deadline DIRECTORY   rank 1 does not join a collective of rank 0
 //   mpi_ranks dead                 rank 1 is killed, and the others wait for it
+//   mpi_ranks lost DIRECTORY       rank 1 becomes another program, which its launcher cannot know; the errors
+//                                  of the others are in error.RANK
 
 #include <dlaunch/distributed.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -77,6 +79,21 @@ void dead() {
   dlaunch::all_reduce(dlaunch::Tensor::of(values));
 }
 
+void lost(const std::string& directory) {
+  dlaunch::init_process_group({.backend = "mpi"});
+  if (dlaunch::get_rank() == 1) execlp("sleep", "sleep", "100", nullptr);
+  std::vector<float> values(4);
+  try {
+    dlaunch::all_reduce(dlaunch::Tensor::of(values));
+  } catch (const dlaunch::DistNetworkError& e) {
+    const std::string file = directory + "/error." + std::to_string(dlaunch::get_rank());
+    std::ofstream(file + ".new") << e.what() << '\n';
+    std::filesystem::rename(file + ".new", file);
+  }
+  // Its launcher would end the others.
+  std::this_thread::sleep_for(std::chrono::seconds(100));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -90,6 +107,8 @@ int main(int argc, char** argv) {
       deadline(argv[2], dlaunch::get_node_local_rank() == 0);
     } else if (mode == "dead") {
       dead();
+    } else if (mode == "lost" && argc > 2) {
+      lost(argv[2]);
     } else {
       return 2;
     }
