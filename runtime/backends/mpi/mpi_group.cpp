@@ -187,6 +187,12 @@ void MpiGroup::check() {
   if (control_plane_) control_plane_->check();
 }
 
+void MpiGroup::check_now_and_then() {
+  constexpr unsigned seldom = 32;
+  if (messages_begun_.fetch_add(1, std::memory_order_relaxed) % seldom == 0) return check();
+  fail_if_broken();
+}
+
 void MpiGroup::fail_if_broken() {
   if (!is_broken_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(mutex_);

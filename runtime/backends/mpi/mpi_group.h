@@ -47,6 +47,8 @@ class MpiGroup {
 
   // Throws if the group is broken here, another rank has sent notice that it is, or a rank is lost.
   void check();
+  // Before a message, which may not wait for another rank: asks MPI for notices only in some calls.
+  void check_now_and_then();
   [[nodiscard]] std::vector<int> departed();
 
   // The group is broken from now on, and the other ranks get notice of it. The first reason counts.
@@ -78,6 +80,7 @@ class MpiGroup {
   MPI_Comm collectives_ = MPI_COMM_NULL;
   MPI_Comm messages_ = MPI_COMM_NULL;
 
+  std::atomic<unsigned> messages_begun_ = 0;
   std::atomic<bool> is_broken_ = false;
   std::mutex mutex_;
   std::condition_variable broken_;

@@ -43,7 +43,7 @@ int MpiMessages::mpi_tag(Tag tag) const {
 }
 
 Work MpiMessages::send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) {
-  group_.check();
+  group_.check_now_and_then();
   std::list<Message> one;
   Message& message = one.emplace_back();
   message.peer = dst;
@@ -61,7 +61,7 @@ Work MpiMessages::send(const Tensor& tensor, int dst, Tag tag, const Operation& 
 }
 
 Work MpiMessages::recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) {
-  group_.check();
+  group_.check_now_and_then();
   std::list<Message> one;
   Message& message = one.emplace_back();
   message.is_send = false;
