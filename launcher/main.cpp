@@ -22,11 +22,13 @@
 #include "launcher/console/stop_signals.h"
 #include "launcher/flags/spelling.h"
 #include "launcher/machine/collect_facts.h"
+#include "launcher/machine/look_up.h"
 #include "launcher/machine/machine.h"
 #include "launcher/machine/mpi_proxy.h"
 #include "launcher/machine/process_limits.h"
 #include "launcher/machine/program_file.h"
 #include "launcher/machine/sanitize_startup.h"
+#include "launcher/machine/slurm_controller.h"
 #include "launcher/node/containment.h"
 #include "launcher/node/node_process.h"
 #include "launcher/node/secret.h"
@@ -69,6 +71,8 @@ Dependencies outside_world() {
     if (auto nodes = read_small_file(*file)) dependencies.scheduler_env.pbs_nodes = std::move(*nodes);
   }
   if (variable(dependencies, "PMI_SIZE")) dependencies.scheduler_env.mpi_run = hydra_proxy();
+  dependencies.scheduler_env.can_look_up = can_look_up;
+  dependencies.scheduler_env.show_slurm_node = [](const std::string& node) { return show_slurm_node(node); };
   return dependencies;
 }
 

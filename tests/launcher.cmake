@@ -31,6 +31,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/machine/collect_facts_test.cpp
     launcher/machine/interpreter_test.cpp
     launcher/machine/local_addresses_test.cpp
+    launcher/machine/look_up_test.cpp
     launcher/machine/machine_test.cpp
     launcher/machine/mpi_library_test.cpp
     launcher/machine/mpi_proxy_test.cpp
@@ -39,6 +40,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/machine/program_file_test.cpp
     launcher/machine/program_output_test.cpp
     launcher/machine/sanitize_startup_test.cpp
+    launcher/machine/slurm_controller_test.cpp
     launcher/node/containment_test.cpp
     launcher/node/final_report_test.cpp
     launcher/node/node_agent_test.cpp
@@ -85,6 +87,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/scheduler/scheduler_pbs_test.cpp
     launcher/scheduler/scheduler_slurm_test.cpp
     launcher/scheduler/scheduler_test.cpp
+    launcher/scheduler/slurm_node_test.cpp
     launcher/startup/name_services_test.cpp
     launcher/topology/accelerators_test.cpp
     launcher/topology/cpu_list_test.cpp

@@ -37,6 +37,14 @@ bool is_off(const SchedulerEnvironment& scheduler_env, const Settings& given) {
          (scheduler && scheduler->value == "none");
 }
 
+// The first host is the endpoint, also if others could be it: all in a network with its own translation of
+// addresses, or several nodes of a scheduler on one machine.
+std::optional<SchedulerAllocation::Value> is_first(const SchedulerAllocation& found) {
+  if (!found.node_rank) return std::nullopt;
+  return SchedulerAllocation::Value{found.node_rank->text == "0" ? "is_host=true" : "is_host=false",
+                                    found.node_rank->from};
+}
+
 }  // namespace
 
 Result<DetectedScheduler> detect_scheduler(const SchedulerEnvironment& scheduler_env, const Settings& given) {
@@ -68,6 +76,7 @@ Result<DetectedScheduler> detect_scheduler(const SchedulerEnvironment& scheduler
     found.master_addr.reset();
     found.master_port.reset();
   }
+  if (!find(given, "master-addr")) find_slurm_address(scheduler_env, found);
   std::vector<std::string> taken;
   const auto take = [&](const char* flag, const std::optional<SchedulerAllocation::Value>& value,
                         const char* label) {
@@ -80,6 +89,8 @@ Result<DetectedScheduler> detect_scheduler(const SchedulerEnvironment& scheduler
   take("master-addr", found.master_addr, "master ");
   take("master-port", found.master_port, "port ");
   take("rdzv-id", found.id, "id ");
+  if (beyond > 0 && found.master_addr && !find(given, "master-addr"))
+    take("rdzv-conf", is_first(found), nullptr);
   if (!taken.empty()) out.notice = found.name + ": " + join(taken, ", ");
   out.warnings = std::move(found.warnings);
   return out;

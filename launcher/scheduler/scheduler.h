@@ -1,8 +1,9 @@
 // Detects a job that a scheduler has started on its nodes: a Slurm step, PBS or LSF tasks, a
 // Flux job, mpirun, a Kubernetes PyTorchJob or Indexed Job. Pure: from environment variables to settings and
-// a notice.
+// a notice; the caller gives it the functions that look outside.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,10 @@ struct SchedulerEnvironment {
   std::string hosts_file;   // /etc/hosts, for the full name of a pod
   std::string pbs_nodes{};  // the content of PBS_NODEFILE's file, if there is one
   std::string mpi_run{};    // identifies the mpirun if its environment does not; empty: unknown
+  // Whether this machine can look up a host's name. Not set: it can.
+  std::function<bool(const std::string& name)> can_look_up{};
+  // What `scontrol show node` prints; called only for a name that cannot be looked up.
+  std::function<Result<std::string>(const std::string& node)> show_slurm_node{};
 };
 
 struct DetectedScheduler {

@@ -24,7 +24,8 @@ struct SchedulerAllocation {
   std::optional<Value> master_addr;
   std::optional<Value> master_port;
   std::optional<Value> id;
-  std::optional<Error> no_master;  // why the first host is unknown, if one is needed
+  bool master_is_slurm_node = false;  // master_addr is a NodeName, which only Slurm may know
+  std::optional<Error> no_master;     // why the first host is unknown, if one is needed
   std::vector<std::string> warnings;
 };
 
@@ -50,6 +51,10 @@ using AllocationResult = Result<std::optional<SchedulerAllocation>>;
 inline AllocationResult no_allocation() { return std::optional<SchedulerAllocation>(); }
 
 AllocationResult slurm_allocation(const Variables& env, const Settings& given);
+// If this machine cannot look up the name of the first node, its address in Slurm takes the name's place.
+// Sites have names for their nodes as a rule, and an answer of Slurm's controller for each node of a large
+// job is dear: so it is asked only then. Without an answer the name stays, with a warning.
+void find_slurm_address(const SchedulerEnvironment& scheduler_env, SchedulerAllocation& allocation);
 AllocationResult pbs_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env,
                                 const Settings& given);
 // `host`: this machine's name.

@@ -4,6 +4,7 @@
 #include "launcher/flags/value_parsers.h"
 #include "launcher/scheduler/host_list.h"
 #include "launcher/scheduler/scheduler_allocation.h"
+#include "launcher/scheduler/slurm_node.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -18,13 +19,35 @@ void take_first_host(const Variables& env, SchedulerAllocation& allocation) {
   auto hosts = expand_hosts(list->text);
   if (hosts) {
     allocation.master_addr = SchedulerAllocation::Value{hosts->front(), list->from};
+    allocation.master_is_slurm_node = true;
   } else {
     allocation.no_master =
         std::move(hosts).error().with_where("in " + list->from).with_hint(name_the_first_host);
   }
 }
 
+Result<std::string> address_in_slurm(const SchedulerEnvironment& scheduler_env, const std::string& node) {
+  auto printed = scheduler_env.show_slurm_node(node);
+  return printed ? slurm_node_address(*printed, node) : std::move(printed);
+}
+
 }  // namespace
+
+void find_slurm_address(const SchedulerEnvironment& scheduler_env, SchedulerAllocation& allocation) {
+  if (!allocation.master_addr || !allocation.master_is_slurm_node || !scheduler_env.can_look_up) return;
+  SchedulerAllocation::Value& first = *allocation.master_addr;
+  if (scheduler_env.can_look_up(first.text)) return;
+  auto address = address_in_slurm(scheduler_env, first.text);
+  if (address) {
+    first = {std::move(*address), "NodeAddr of " + first.text + " in Slurm"};
+  } else {
+    allocation.warnings.push_back(
+        "the first node, " + first.text + " (" + first.from +
+        "), has no address here: DNS and /etc/hosts do not know it, and Slurm gives "
+        "none (" +
+        address.error().message() + "); " + name_the_first_host);
+  }
+}
 
 AllocationResult slurm_allocation(const Variables& env, const Settings& given) {
   const bool nnodes_given = find(given, "nnodes") != nullptr;

@@ -68,6 +68,64 @@ TEST(Slurm, SeveralTasksOnANodeAreNamed) {
             "--ntasks-per-node=1, and --nproc-per-node");
 }
 
+// As on a site whose nodes' names are known to Slurm alone.
+SchedulerEnvironment without_names(const EnvironmentMap& environment, const Result<std::string>& printed,
+                                   std::vector<std::string>* asked = nullptr) {
+  SchedulerEnvironment out{environment, "a", ""};
+  out.can_look_up = [](const std::string&) { return false; };
+  out.show_slurm_node = [printed, asked](const std::string& node) {
+    if (asked) asked->push_back(node);
+    return printed;
+  };
+  return out;
+}
+
+TEST(Slurm, ANameThatOnlySlurmKnowsIsReplacedByItsAddress) {
+  std::vector<std::string> asked;
+  const auto detected =
+      detect_scheduler(without_names(slurm, std::string("NodeName=c03 NodeAddr=10.1.2.3"), &asked), {});
+  ASSERT_TRUE(detected.ok());
+  EXPECT_EQ(values(*detected).at("master-addr"), "10.1.2.3");
+  EXPECT_EQ(detected->settings.at("master-addr").from, "NodeAddr of c03 in Slurm");
+  EXPECT_NE(detected->notice.find("master 10.1.2.3,"), std::string::npos) << detected->notice;
+  EXPECT_TRUE(detected->warnings.empty());
+  EXPECT_EQ(asked, Words{"c03"});
+}
+
+TEST(Slurm, ItsControllerIsAskedOnlyIfTheAddressIsNeeded) {
+  std::vector<std::string> asked;
+  SchedulerEnvironment outside = without_names(slurm, std::string("NodeName=c03 NodeAddr=10.1.2.3"), &asked);
+  for (const Settings& settings : {given({{"rdzv-endpoint", "h:1"}}), given({{"master-addr", "h"}}),
+                                   given({{"nnodes", "1"}}), given({{"standalone", "true"}})})
+    EXPECT_TRUE(detect_scheduler(outside, settings).ok());
+  outside.can_look_up = [](const std::string& name) { return name == "c03"; };
+  EXPECT_EQ(values(*detect_scheduler(outside, {})).at("master-addr"), "c03");
+  EXPECT_TRUE(asked.empty());
+  // Open MPI's variables do not name hosts of Slurm.
+  outside = without_names(
+      {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
+      std::string(""), &asked);
+  EXPECT_TRUE(detect_scheduler(outside, {}).ok());
+  EXPECT_TRUE(asked.empty());
+}
+
+TEST(Slurm, WithoutAnAddressTheNameStaysAndTheReasonIsNamed) {
+  const auto warned = [](const Result<std::string>& printed) {
+    const auto detected = detect_scheduler(without_names(slurm, printed), {});
+    EXPECT_TRUE(detected.ok());
+    EXPECT_EQ(values(*detected).at("master-addr"), "c03");
+    EXPECT_EQ(detected->warnings.size(), 1U);
+    return detected->warnings.empty() ? "" : detected->warnings.front();
+  };
+  EXPECT_EQ(
+      warned(Error{ErrorKind::io, "cannot run scontrol", "", "No such file or directory", ""}),
+      "the first node, c03 (SLURM_STEP_NODELIST), has no address here: DNS and /etc/hosts do not know it, "
+      "and Slurm gives none (cannot run scontrol: No such file or directory); name the first host with "
+      "--rdzv-endpoint=HOST:PORT");
+  EXPECT_NE(warned(std::string("NodeName=c03 NodeAddr=c03")).find("(its NodeAddr is the same name)"),
+            std::string::npos);
+}
+
 TEST(Slurm, AHostileListIsAnError) {
   EXPECT_EQ(refused(with(slurm, {{"SLURM_STEP_NODELIST", "c[0-999999999]"}})),
             "the list of hosts 'c[0-999999999]' in SLURM_STEP_NODELIST: it has more than 65536 names; name "

@@ -27,6 +27,20 @@ TEST(Slurm, SparesAreNodesOfTheStepToo) {
   EXPECT_FALSE(got.contains("node-rank")) << "who waits has none";
 }
 
+TEST(Slurm, WithSparesTheFirstNodeIsTheEndpoint) {
+  const std::map<std::string, std::string> spare{{"nnodes", "1"}, {"spares", "1"}};
+  const EnvironmentMap first = with(slurm, {{"SLURM_NODEID", "0"}});
+  EXPECT_EQ(values(found(first, given(spare))).at("rdzv-conf"), "is_host=true");
+  EXPECT_EQ(values(found(slurm, given(spare))).at("rdzv-conf"), "is_host=false");
+  EXPECT_FALSE(values(found(first)).contains("rdzv-conf")) << "a node with a node rank of 0 is it";
+  for (const auto& [flag, value] :
+       EnvironmentMap{{"rdzv-endpoint", "h:1"}, {"master-addr", "h"}, {"rdzv-conf", "join_timeout=60"}}) {
+    auto more = spare;
+    more[flag] = value;
+    EXPECT_FALSE(values(found(first, given(more))).contains("rdzv-conf")) << flag;
+  }
+}
+
 TEST(Slurm, AnotherNumberOfNodesIsNamed) {
   const DetectedScheduler detected = found(slurm, given({{"nnodes", "1:4"}}));
   EXPECT_TRUE(detected.settings.empty());
