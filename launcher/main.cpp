@@ -62,8 +62,8 @@ std::optional<std::string> variable(const Dependencies& dependencies, const char
 
 Dependencies outside_world() {
   Dependencies dependencies{{environment(), host_name(), ""}, read_small_file};
-  // Only a pod of a Kubernetes Indexed Job needs its full name.
-  if (variable(dependencies, "JOB_COMPLETION_INDEX")) {
+  // Only Kubernetes' pods need their full names.
+  if (variable(dependencies, "KUBERNETES_SERVICE_HOST") || variable(dependencies, "JOB_COMPLETION_INDEX")) {
     if (auto hosts = read_small_file("/etc/hosts")) dependencies.scheduler_env.hosts_file = std::move(*hosts);
   }
   // Some versions of PBS have this file on the first node only.

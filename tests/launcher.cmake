@@ -79,6 +79,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/report/torchelastic_events_test.cpp
     launcher/scheduler/host_list_test.cpp
     launcher/scheduler/job_port_test.cpp
+    launcher/scheduler/pod_name_test.cpp
     launcher/scheduler/scheduler_allocation_test.cpp
     launcher/scheduler/scheduler_flux_test.cpp
     launcher/scheduler/scheduler_kubernetes_test.cpp
@@ -154,6 +155,8 @@ endif()
 set_tests_properties(failover.ThreeEndpoints.test_no_worker_outlives_the_time_in_which_its_node_may_be_missed
   PROPERTIES LABELS "process;unsanitized")
 dlaunch_script_tests(NAME odd_start SCRIPT process/odd_start_test.py BASE OddStart)
+dlaunch_script_tests(NAME container SCRIPT process/container_test.py BASE Container)
+dlaunch_script_tests(NAME kubernetes SCRIPT process/kubernetes_test.py BASE Kubernetes)
 dlaunch_script_tests(NAME hosts SCRIPT process/hosts_test.py BASE Hosts)
 dlaunch_script_tests(NAME ssh SCRIPT process/ssh_test.py BASE Hosts)
 if(DLAUNCH_LINKS_STATICALLY)

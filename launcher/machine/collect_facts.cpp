@@ -7,6 +7,7 @@
 #include "launcher/machine/machine.h"
 #include "launcher/machine/mpi_library.h"
 #include "launcher/machine/program_file.h"
+#include "launcher/scheduler/pod_name.h"
 #include "launcher/topology/accelerators.h"
 #include "launcher/topology/topology.h"
 #include "store/base/random.h"
@@ -47,6 +48,8 @@ MachineFacts collect_facts(const Options& options, const SchedulerEnvironment& s
   if (options.slots_kind == Options::Slots::accelerators)
     machine.accelerators = count_accelerators(options.accelerator, scheduler_env.environment);
   machine.host = scheduler_env.host;
+  if (!scheduler_env.hosts_file.empty())
+    machine.pod = full_name(scheduler_env.hosts_file, scheduler_env.host);
   machine.python = python_interpreter(scheduler_env.environment, own_path());
   machine.program_is_python = is_python_source(options.program.front());
   if (!options.module) machine.mpi_library = mpi_library(options.program.front());

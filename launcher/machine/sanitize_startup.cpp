@@ -33,6 +33,16 @@ void set_close_on_exec_on_inherited() {
   }
 }
 
+void end_by(int signo) { _exit(128 + signo); }
+
+void let_signals_end_process_1() {
+  if (getpid() != 1) return;
+  for (const int signo : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
+    struct sigaction current {};
+    if (sigaction(signo, nullptr, &current) == 0 && current.sa_handler == SIG_DFL) std::signal(signo, end_by);
+  }
+}
+
 }  // namespace
 
 std::vector<int> inherited_descriptors_in(const std::string& argument) {
@@ -57,6 +67,7 @@ void sanitize_startup(const std::vector<std::string>& arguments) {
     for (const int fd : inherited_descriptors_in(argument)) set_flags_of(fd, 0);
   }
   std::signal(SIGCHLD, SIG_DFL);
+  let_signals_end_process_1();
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -9,6 +9,7 @@
 #include "launcher/flags/value_parsers.h"
 #include "launcher/machine/port_owner.h"
 #include "launcher/remote/local_host.h"
+#include "launcher/scheduler/pod_name.h"
 #include "store/base/header_text.h"
 #include "store/base/log.h"
 
@@ -54,6 +55,17 @@ Result<Network::Listening> listen_everywhere(StoreServer& server, const Address&
   return server.listen({"*", address.port});
 }
 
+// A pod is started before DNS has its name, and comes back with another address before DNS has that: its own
+// /etc/hosts is right all the time.
+Result<Network::Listening> listen_as_pod(StoreServer& server, const Address& address, const Error& why) {
+  log::debug(why.message() + ": it is this pod's name, so the store listens on all interfaces");
+  return server.listen({"*", address.port});
+}
+
+bool is_about_name(const Error& error) {
+  return names_none_of_ours(error) || error.kind == ErrorKind::timeout;
+}
+
 std::string what_to_do(const Error& failure, const JobPlan& plan) {
   if (failure.kind == ErrorKind::foreign) return plan.host_from + " must name an address of this machine";
   if (failure.kind == ErrorKind::not_found)
@@ -90,6 +102,10 @@ Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
   std::uint16_t failed_port = 0;
   for (std::size_t i = 0; i < job.endpoints.size(); ++i) {
     auto listening = listen_at(server, job.endpoints[i], is_alone(job));
+    if (!listening && is_about_name(listening.error()) && names_pod(job.endpoints[i].host, plan.pod)) {
+      const Error why = std::move(listening).error();
+      listening = listen_as_pod(server, job.endpoints[i], why);
+    }
     const bool foreign = !listening && names_none_of_ours(listening.error());
     if (foreign && must && job.endpoints.size() == 1 && !is_alone(job)) {
       const Error why = std::move(listening).error();
@@ -102,8 +118,10 @@ Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
       return Served{i, is_reachable(*listening)};
     }
     log::debug(listening.error().message());
-    // If it is in use, then by another agent of this job on this machine; otherwise the Join reports it.
-    const bool others = foreign || listening.error().kind == ErrorKind::in_use;
+    // If it is in use, then by another agent of this job on this machine; otherwise the Join reports it. A
+    // pod knows that a name is not its own, also if DNS does not answer.
+    const bool others = foreign || listening.error().kind == ErrorKind::in_use ||
+                        (plan.pod.find('.') != std::string::npos && is_about_name(listening.error()));
     if (!failure && (must || !others)) {
       failure = listening.error();
       failed_port = job.endpoints[i].port;

@@ -246,6 +246,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.log = options.log;
   plan.job = job_of(options, machine);
   plan.serves = serves(options);
+  plan.pod = machine.pod;
   name_sources(options, plan);
   if (elects(options)) {
     plan.etcd_key = options.etcd_prefix + "/" + plan.job.id + "/leader";

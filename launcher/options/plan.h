@@ -24,6 +24,7 @@ struct MachineFacts {
   int cpus = 1;
   int accelerators = 0;  // of the kind that --nproc-per-node names; with auto: GPUs
   std::string host;
+  std::string pod;                              // of a Kubernetes pod: its full name
   std::string python = "python3";               // the interpreter (launcher/machine/interpreter.h)
   bool program_is_python = false;               // by its content, whatever its name
   std::string python_package;                   // the folder of the build tree's Python package; empty: none
@@ -48,6 +49,7 @@ struct JobPlan {
   // What the workers need to start; checked before anything is created.
   std::string program;  // a path, or a name that is found on PATH
   std::string script;   // a readable file; empty: none
+  std::string pod;      // of a Kubernetes pod: its full name
   // The settings that named the first endpoint's host and port, for hints: "--master-addr".
   std::string host_from;
   std::string port_from;

@@ -15,7 +15,7 @@ namespace dlaunch::launcher {
 struct SchedulerEnvironment {
   EnvironmentMap environment;
   std::string host;         // this machine's name
-  std::string hosts_file;   // /etc/hosts, for the full name of a pod
+  std::string hosts_file;   // of a pod: /etc/hosts, for its full name
   std::string pbs_nodes{};  // the content of PBS_NODEFILE's file, if there is one
   std::string mpi_run{};    // identifies the mpirun if its environment does not; empty: unknown
   // Whether this machine can look up a host's name. Not set: it can.

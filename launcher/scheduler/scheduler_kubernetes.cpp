@@ -1,33 +1,14 @@
 // Kubernetes: a PyTorchJob's pods, and an Indexed Job's.
-#include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "launcher/flags/value_parsers.h"
+#include "launcher/scheduler/pod_name.h"
 #include "launcher/scheduler/scheduler_allocation.h"
 
 namespace dlaunch::launcher {
 namespace {
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127."); }
-
-// "10.1.2.3  train-1.workers.default.svc.cluster.local  train-1" -> the first name, for "train-1".
-std::string full_name(const std::string& hosts_file, const std::string& host) {
-  std::size_t at = 0;
-  while (at < hosts_file.size()) {
-    const std::size_t end = std::min(hosts_file.find('\n', at), hosts_file.size());
-    std::vector<std::string> words;
-    for (std::size_t i = at; i < end && hosts_file[i] != '#'; ++i) {
-      const bool blank = std::isspace(static_cast<unsigned char>(hosts_file[i])) != 0;
-      const bool begins = i == at || std::isspace(static_cast<unsigned char>(hosts_file[i - 1])) != 0;
-      if (!blank && begins) words.emplace_back();
-      if (!blank) words.back().push_back(hosts_file[i]);
-    }
-    if (words.size() > 1 && std::find(words.begin() + 1, words.end(), host) != words.end()) return words[1];
-    at = end + 1;
-  }
-  return host;
-}
 
 }  // namespace
 

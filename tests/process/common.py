@@ -49,6 +49,15 @@ def alive(pid):
     return state_of(pid) not in "ZX"
 
 
+def command_line(pid):
+    """Its words; none if it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read().split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def most_memory_of(job):
     """Waits for the end of a Popen; returns the most memory that its process held, in KiB."""
     _, status, used = os.wait4(job.pid, 0)

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 
-from common import BIN, DLAUNCH, PATIENCE, main, summary, wait_until
+from common import BIN, DLAUNCH, PATIENCE, command_line, main, summary, wait_until
 from hosts_case import DUMP, FAMILY, Hosts
 
 SSHD = "/usr/sbin/sshd"
@@ -21,15 +21,6 @@ SSHD = "/usr/sbin/sshd"
 NETWORK = "10.213.9"
 
 FAMILY_THAT_SPEAKS = "echo rank $RANK >&2\n" + FAMILY
-
-
-def command_line(pid):
-    """Its words; none if it has ended."""
-    try:
-        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-            return file.read().split("\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 class OverSsh(Hosts):

@@ -119,6 +119,21 @@ TEST_F(ServeTest, TheOnlyEndpointOfSeveralNodesIsServedEverywhere) {
   EXPECT_NE(plan_.job.endpoints[0].port, 0);
 }
 
+// Before DNS has its name, or while DNS has the address of the pod that was there before.
+TEST_F(ServeTest, APodServesUnderItsOwnNameWhateverDnsSays) {
+  plan_.serves = Serves::if_ours;
+  plan_.job.nnodes = 3;
+  endpoints({{"train-0.no-such-name.invalid", 0}, {"train-1.no-such-name.invalid", 0}});
+  const auto elsewhere = serve_endpoint(server_, plan_);
+  ASSERT_TRUE(elsewhere.ok());
+  EXPECT_FALSE(elsewhere->endpoint);
+  plan_.pod = "train-1.no-such-name.invalid.svc.cluster.local";
+  const auto served = serve_endpoint(server_, plan_);
+  ASSERT_TRUE(served.ok());
+  EXPECT_EQ(served->endpoint, 1U);
+  EXPECT_TRUE(served->is_reachable);
+}
+
 TEST_F(ServeTest, TheElectedServeTowardsTheElection) {
   plan_.serves = Serves::elected;
   plan_.job.elected = true;
