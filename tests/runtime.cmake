@@ -351,38 +351,62 @@ if(TARGET dlaunch_backend_mpi)
     ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_start.cpp)
 endif()
 
-# The backend nccl. Its processes find the doubles of CUDA's runtime and of NCCL, which a machine without a GPU can run.
+# CUDA tensors, and the backend nccl. Their processes find the doubles of CUDA's runtime and of NCCL, which a machine without a GPU
+# can run.
+dlaunch_test(NAME staging_units_test LABELS unit LIBS dlaunch_runtime_core
+  SOURCES
+    runtime/staging/pinned_memory_test.cpp
+    runtime/staging/staged_parts_test.cpp)
+if(TARGET dlaunch_cuda)
+  dlaunch_test(NAME cuda_units_test LABELS runtime LIBS dlaunch_cuda
+  SOURCES
+    runtime/cuda/cuda_device_test.cpp
+    runtime/cuda/library_places_test.cpp)
+endif()
 if(TARGET dlaunch_backend_nccl)
   dlaunch_test(NAME nccl_units_test LABELS runtime LIBS dlaunch_nccl_core
   SOURCES
-    runtime/backends/nccl/library_places_test.cpp
-    runtime/backends/nccl/nccl_device_test.cpp
     runtime/backends/nccl/nccl_rendezvous_test.cpp
     runtime/backends/nccl/nccl_types_test.cpp
     runtime/backends/nccl/nccl_watchdog_test.cpp)
 endif()
-if(TARGET dlaunch_backend_nccl AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
+if(TARGET dlaunch_cuda AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   add_subdirectory(doubles)
-  dlaunch_test(NAME nccl_test LABELS runtime TIMEOUT 120
+  set(cuda_programs staging_test doubles_test conformance_device_ranks)
+  dlaunch_test(NAME staging_test LABELS runtime TIMEOUT 120
   SOURCES
-    runtime/backends/nccl/nccl_failures_test.cpp
-    runtime/backends/nccl/nccl_groups_test.cpp
-    runtime/backends/nccl/nccl_streams_test.cpp
+    runtime/staging/staged_failures_test.cpp
+    runtime/staging/staged_groups_test.cpp
+    runtime/staging/staged_streams_test.cpp
   LIBS dlaunch_runtime dlaunch_store_host cuda_double
   ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
-  add_dependencies(nccl_test dlaunch_backend_nccl dlaunch_backend_gloo dlaunch_store_server_module driver_double nccl_double)
-  add_executable(conformance_nccl_ranks runtime/api/conformance_ranks.cpp runtime/backends/nccl/conformance_on_device.cpp)
-  dlaunch_settings(conformance_nccl_ranks)
-  target_link_libraries(conformance_nccl_ranks PRIVATE dlaunch_runtime cuda_double)
-  add_dependencies(conformance_nccl_ranks dlaunch_backend_nccl driver_double nccl_double)
-  set_target_properties(conformance_nccl_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(staging_test dlaunch_cuda_staging dlaunch_backend_gloo dlaunch_store_server_module driver_double)
+  add_executable(conformance_device_ranks runtime/api/conformance_ranks.cpp runtime/cuda/conformance_on_device.cpp)
+  dlaunch_settings(conformance_device_ranks)
+  target_link_libraries(conformance_device_ranks PRIVATE dlaunch_runtime cuda_double)
+  add_dependencies(conformance_device_ranks dlaunch_cuda_staging dlaunch_backend_gloo dlaunch_backend_shm driver_double)
+  set_target_properties(conformance_device_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   dlaunch_test(NAME doubles_test LABELS runtime SOURCES doubles/doubles_test.cpp LIBS dlaunch_runtime cuda_double)
-  foreach(program nccl_test doubles_test conformance_nccl_ranks)
+  if(TARGET dlaunch_backend_nccl)
+    list(APPEND cuda_programs nccl_test)
+    dlaunch_test(NAME nccl_test LABELS runtime TIMEOUT 120
+    SOURCES
+      runtime/backends/nccl/nccl_failures_test.cpp
+      runtime/backends/nccl/nccl_groups_test.cpp
+      runtime/backends/nccl/nccl_streams_test.cpp
+    LIBS dlaunch_runtime dlaunch_store_host cuda_double
+    ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
+    add_dependencies(nccl_test dlaunch_backend_nccl dlaunch_backend_gloo dlaunch_store_server_module driver_double nccl_double)
+    add_dependencies(conformance_device_ranks dlaunch_backend_nccl nccl_double)
+  endif()
+  foreach(program ${cuda_programs})
     target_include_directories(${program} SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
     set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/doubles")
   endforeach()
   if(NOT DLAUNCH_SANITIZE)
-    dlaunch_script_tests(NAME nccl_conformance SCRIPT runtime/backends/nccl/nccl_conformance_test.py BASE unittest.TestCase)
-    set_tests_properties(nccl_conformance.Conformance.test_one_rank_on_a_gpu PROPERTIES LABELS "process;gpu")
+    dlaunch_script_tests(NAME device_conformance SCRIPT runtime/cuda/device_conformance_test.py BASE unittest.TestCase)
+    get_directory_property(tests TESTS)
+    list(FILTER tests INCLUDE REGEX "on_a_gpu$")
+    set_property(TEST ${tests} PROPERTY LABELS "process;gpu")
   endif()
 endif()

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "runtime/api/object_memory.h"
 #include "runtime/group/group_impl.h"
 
 namespace dlaunch {
@@ -61,28 +62,42 @@ bool skips_as_non_member(const ProcessGroup& group, const char* operation) {
   return GroupImpl::of(group).skips_as_non_member(operation);
 }
 
-Tensor view(std::string& bytes) {
-  return Tensor::from(reinterpret_cast<std::uint8_t*>(bytes.data()),
-                      {static_cast<std::int64_t>(bytes.size())});
-}
-
 // By rank. An invalid length becomes one that is larger than any memory.
 std::vector<std::uint64_t> all_lengths(const ProcessGroup& group, std::uint64_t own) {
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(group.size()));
-  const std::vector<std::int64_t> mine = {static_cast<std::int64_t>(own)};
-  group.all_gather_into_tensor(Tensor::of(lengths), Tensor::of(mine));
+  std::vector<std::int64_t> mine = {static_cast<std::int64_t>(own)};
+  ObjectMemory memory(group);
+  group.all_gather_into_tensor(memory.of(lengths), memory.of(mine));
+  memory.fetch();
   return {lengths.begin(), lengths.end()};
 }
 
-// `parts` cut out of blocks of equal size, as gather and scatter move them.
-std::vector<Tensor> blocks(std::string& memory, std::size_t count, std::size_t size) {
-  std::vector<Tensor> result;
-  result.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    result.push_back(Tensor::from(reinterpret_cast<std::uint8_t*>(memory.data() + i * size),
-                                  {static_cast<std::int64_t>(size)}));
-  }
-  return result;
+template <class Content>
+void broadcast_from(const ProcessGroup& group, int root, Content& content) {
+  ObjectMemory memory(group);
+  group.broadcast(memory.of(content), root);
+  memory.fetch();
+}
+
+// NCCL has no tags: over it the program's messages and these match in the order of the calls.
+GroupImpl::Tags tags_of(const ObjectMemory& memory) {
+  return memory.is_on_device() ? GroupImpl::Tags::program : GroupImpl::Tags::objects;
+}
+
+template <class Content>
+void send_to(const ProcessGroup& group, int peer, Content& content) {
+  ObjectMemory memory(group);
+  GroupImpl::of(group).isend(memory.of(content), peer, {}, tags_of(memory), true).synchronize();
+}
+
+// Returns the sender.
+template <class Content>
+int receive_from(const ProcessGroup& group, int peer, Content& content) {
+  ObjectMemory memory(group);
+  const Work work = GroupImpl::of(group).irecv(memory.of(content), peer, {}, tags_of(memory), true);
+  work.synchronize();
+  memory.fetch();
+  return work.source_rank();
 }
 
 }  // namespace
@@ -95,11 +110,13 @@ std::vector<std::string> all_gather_bytes(const std::string& own, const ProcessG
   for (const std::uint64_t length : all_lengths(group, own.size())) {
     all.push_back(room.take(length, static_cast<int>(all.size())));
   }
+  ObjectMemory memory(group);
   std::vector<Tensor> outputs;
   outputs.reserve(all.size());
-  for (std::string& part : all) outputs.push_back(view(part));
+  for (std::string& part : all) outputs.push_back(memory.of(part));
   std::string input = own;
-  group.all_gather(outputs, view(input));
+  group.all_gather(outputs, memory.of(input));
+  memory.fetch();
   return all;
 }
 
@@ -115,14 +132,17 @@ std::vector<std::string> gather_bytes(const std::string& own, int dst, const Pro
   std::string input = room.take(*longest, its_rank);
   own.copy(input.data(), own.size());
   const std::size_t block = input.size();
+  ObjectMemory memory(group);
   if (group.rank() != root) {
-    group.gather({}, view(input), root);
+    group.gather({}, memory.of(input), root);
+    memory.fetch();
     return {};
   }
-  std::string memory = room.take(block * lengths.size(), its_rank);
-  group.gather(blocks(memory, lengths.size(), block), view(input), root);
+  std::string gathered = room.take(block * lengths.size(), its_rank);
+  group.gather(memory.blocks(gathered, lengths.size(), block), memory.of(input), root);
+  memory.fetch();
   std::vector<std::string> all;
-  for (std::size_t i = 0; i < lengths.size(); ++i) all.push_back(memory.substr(i * block, lengths[i]));
+  for (std::size_t i = 0; i < lengths.size(); ++i) all.push_back(gathered.substr(i * block, lengths[i]));
   return all;
 }
 
@@ -131,9 +151,9 @@ std::string broadcast_bytes(const std::string& own, int src, const ProcessGroup&
   if (skips_as_non_member(group, "broadcast_object_list")) return own;
   const int root = get_group_rank(group, src);
   std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
-  group.broadcast(Tensor::of(length), root);
+  broadcast_from(group, root, length);
   std::string bytes = group.rank() == root ? own : Room(group, "broadcast_object_list").take(length[0], root);
-  group.broadcast(view(bytes), root);
+  broadcast_from(group, root, bytes);
   return bytes;
 }
 
@@ -154,16 +174,19 @@ std::string scatter_bytes(std::span<const std::string> parts, int src, const Pro
     lengths[i] = static_cast<std::int64_t>(parts[i].size());
     lengths[size] = std::max(lengths[size], lengths[i]);
   }
-  group.broadcast(Tensor::of(lengths), root);
+  broadcast_from(group, root, lengths);
   Room room(group, "scatter_object_list");
   std::string own = room.take(lengths[size], root);
   const std::size_t block = own.size();
-  std::string memory;
+  std::string scattered;
   for (const std::string& part : parts) {
-    memory += part;
-    memory.append(block - part.size(), '\0');
+    scattered += part;
+    scattered.append(block - part.size(), '\0');
   }
-  group.scatter(view(own), blocks(memory, parts.size(), block), root);
+  ObjectMemory memory(group);
+  const Tensor output = memory.of(own);
+  group.scatter(output, memory.blocks(scattered, parts.size(), block), root);
+  memory.fetch();
   const auto length = static_cast<std::uint64_t>(lengths[static_cast<std::size_t>(group.rank())]);
   own.resize(std::min<std::uint64_t>(block, length));
   return own;
@@ -173,11 +196,10 @@ void send_bytes(const std::string& own, int dst, const ProcessGroup& given) {
   const ProcessGroup group = or_default(given);
   if (skips_as_non_member(group, "send_object_list")) return;
   const int peer = get_group_rank(group, dst);
-  const std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
+  std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
   std::string bytes = own;
-  GroupImpl& impl = GroupImpl::of(group);
-  impl.isend(Tensor::of(length), peer, {}, GroupImpl::Tags::objects, true).wait();
-  impl.isend(view(bytes), peer, {}, GroupImpl::Tags::objects, true).wait();
+  send_to(group, peer, length);
+  send_to(group, peer, bytes);
 }
 
 std::string recv_bytes(int src, const ProcessGroup& given, int* source) {
@@ -186,15 +208,10 @@ std::string recv_bytes(int src, const ProcessGroup& given, int* source) {
     if (source) *source = -1;
     return {};
   }
-  const auto receive = [&](const Tensor& tensor, int from) {
-    const Work work = GroupImpl::of(group).irecv(tensor, from, {}, GroupImpl::Tags::objects, true);
-    work.wait();
-    return work.source_rank();
-  };
   std::vector<std::int64_t> length(1);
-  const int peer = receive(Tensor::of(length), src == any_source ? any_source : get_group_rank(group, src));
+  const int peer = receive_from(group, src == any_source ? any_source : get_group_rank(group, src), length);
   std::string bytes = Room(group, "recv_object_list").take(length[0], peer);
-  receive(view(bytes), peer);
+  receive_from(group, peer, bytes);
   if (source) *source = get_global_rank(group, peer);
   return bytes;
 }

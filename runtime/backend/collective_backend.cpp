@@ -57,6 +57,10 @@ CollectiveFingerprint fingerprint_of_parts(CollectiveKind kind, DType dtype, std
   return fingerprint;
 }
 
+std::uint64_t number_of(const Operation& operation) {
+  return call_number(operation.sequence, operation.part);
+}
+
 std::string describe(const Transport::ProgressReport& progress, int size) {
   const std::string all = " of " + std::to_string(size);
   if (progress.stragglers.empty())
@@ -89,13 +93,13 @@ class CollectiveBackend::Impl {
         GroupMemory* const memory = shared_memory();
         if (const HostMap* const hosts = transport_->hosts()) {
           const HierarchicalGroup group{*hosts, *transport_, memory, workspace_, orders_};
-          HierarchicalCall call(group, fingerprint, operation.sequence, operation.deadline);
+          HierarchicalCall call(group, fingerprint, number_of(operation), operation.deadline);
           body(call);
         } else if (memory != nullptr) {
           SharedCall call(*memory, workspace_, orders_, fingerprint, operation.deadline);
           body(call);
         } else {
-          Exchange exchange(*transport_, workspace_, fingerprint, operation.sequence, operation.deadline);
+          Exchange exchange(*transport_, workspace_, fingerprint, number_of(operation), operation.deadline);
           body(exchange);
         }
       });
@@ -122,8 +126,8 @@ class CollectiveBackend::Impl {
       Running(Impl& impl, const CollectiveFingerprint& its_call, const Operation& its_operation)
           : fingerprint(its_call),
             operation(its_operation),
-            exchange(*impl.transport_, impl.workspace_, fingerprint, operation.sequence, operation.deadline) {
-      }
+            exchange(*impl.transport_, impl.workspace_, fingerprint, number_of(operation),
+                     operation.deadline) {}
       const CollectiveFingerprint fingerprint;
       const Operation operation;
       Exchange exchange;

@@ -305,8 +305,9 @@ void Exchange::check(int peer, const MessageHeader& header, std::size_t expected
   check_call(peer, header);
   if (header.sequence != sequence_) {
     throw DistNetworkError("the ranks are not at the same call: " + to_string(fingerprint_) + " is number " +
-                               std::to_string(header.sequence) + " of rank " + std::to_string(peer) +
-                               " and number " + std::to_string(sequence_) + " of this rank",
+                               std::to_string(sequence_of(header.sequence)) + " of rank " +
+                               std::to_string(peer) + " and number " +
+                               std::to_string(sequence_of(sequence_)) + " of this rank",
                            {.peer = peer});
   }
   // In an all_to_all two ranks agree on their sizes; in all other calls the sizes follow from the call.

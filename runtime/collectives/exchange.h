@@ -56,7 +56,7 @@ class Exchange {
 
   // `members`: the ranks of the group that exchange messages, this one among them; empty: all. rank(), size()
   // and the peers of send() and receive() count these; errors name ranks of the group.
-  // REQUIRES: all that is passed outlives the exchange and its messages.
+  // `sequence`: call_number(). REQUIRES: all that is passed outlives the exchange and its messages.
   Exchange(Transport& transport, Workspace& workspace, const CollectiveFingerprint& fingerprint,
            std::uint64_t sequence, Deadline deadline, std::span<const int> members = {});
 

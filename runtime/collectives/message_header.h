@@ -8,9 +8,15 @@
 
 namespace dlaunch::internal {
 
+// The number of a call in its messages: it grows, also from part to part.
+constexpr std::uint64_t call_number(std::uint64_t sequence, std::uint16_t part) {
+  return sequence << 16U | part;
+}
+constexpr std::uint64_t sequence_of(std::uint64_t number) { return number >> 16U; }
+
 // The first 64 bytes of a message in the eager channel; a cache line keeps the content behind it aligned.
 struct MessageHeader {
-  static constexpr std::uint32_t expected_magic = 0x34584c44;  // "DLX4"; changes with the protocol
+  static constexpr std::uint32_t expected_magic = 0x35584c44;  // "DLX5"; changes with the protocol
 
   // The position among the messages of a call between two ranks.
   enum class Place : std::uint8_t {
@@ -30,7 +36,7 @@ struct MessageHeader {
   std::uint64_t count = 0;
   std::uint64_t layout = 0;
   std::uint64_t length = 0;    // of the message
-  std::uint64_t sequence = 0;  // the call's number
+  std::uint64_t sequence = 0;  // call_number()
   std::uint64_t unused2[2] = {};
 
   MessageHeader() = default;

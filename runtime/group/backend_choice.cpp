@@ -10,6 +10,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/rendezvous/bootstrap.h"
+#include "runtime/staging/staged_backend.h"
 #include "store/client/prefix_store.h"
 
 namespace dlaunch::internal {
@@ -51,6 +52,31 @@ Device::Kind device_kind(std::string_view name) {
   throw DistBackendError("unknown device '" + std::string(name) + "'; known are cpu and cuda");
 }
 
+std::string name_of(Device::Kind device) { return device == Device::Kind::cpu ? "cpu" : "cuda"; }
+
+// Those of the module itself, or the one that is named.
+std::vector<Device::Kind> devices_of(const BackendModule& module, const BackendChoice& choice) {
+  std::vector<Device::Kind> devices;
+  for (const std::string_view device : split(module.devices, ',')) {
+    if (choice.device.empty() || choice.device == device) devices.push_back(device_kind(device));
+  }
+  if (devices.empty() && module.stages_cuda && choice.device == "cuda") return {Device::Kind::cuda};
+  return devices;
+}
+
+// One for a module, also if its devices are named one by one: it is one backend.
+ChosenModule& entry_of(std::vector<ChosenModule>& chosen, const BackendModule& module) {
+  const auto found = std::ranges::find(chosen, &module, &ChosenModule::module);
+  if (found != chosen.end()) return *found;
+  return chosen.emplace_back(ChosenModule{&module, {}});
+}
+
+// Whether tensors of that device come to the module by way of the host's memory.
+bool is_staged(const BackendModule& module, Device::Kind device) {
+  const std::vector<std::string_view> own = split(module.devices, ',');
+  return std::ranges::find(own, name_of(device)) == own.end();
+}
+
 const BackendModule& find_module(Registry& registry, const std::string& name) {
   const Result<const BackendModule*> found = registry.find(name);
   if (!found) throw DistBackendError(found.error().message());
@@ -62,22 +88,25 @@ const BackendModule& find_module(Registry& registry, const std::string& name) {
 std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text) {
   std::vector<ChosenModule> chosen;
   std::set<Device::Kind> served;
+  std::vector<const BackendModule*> for_all_devices;
   for (const BackendChoice& choice : parse_backends(plain_name(text))) {
     const BackendModule& module = find_module(registry, choice.name);
-    ChosenModule entry{&module, {}};
-    for (const std::string_view device : split(module.devices, ',')) {
-      if (!choice.device.empty() && choice.device != device) continue;
-      entry.devices.push_back(device_kind(device));
-      if (!served.insert(entry.devices.back()).second) {
-        throw DistBackendError("backend '" + text + "' names two backends for the device " +
-                               std::string(device));
-      }
-    }
-    if (entry.devices.empty()) {
+    if (choice.device.empty()) for_all_devices.push_back(&module);
+    const std::vector<Device::Kind> devices = devices_of(module, choice);
+    if (devices.empty()) {
       throw DistBackendError("backend '" + choice.name + "' works on " + module.devices + ", not on '" +
                              choice.device + "'");
     }
-    chosen.push_back(std::move(entry));
+    for (const Device::Kind device : devices) {
+      if (served.insert(device).second) continue;
+      throw DistBackendError("backend '" + text + "' names two backends for the device " + name_of(device));
+    }
+    std::vector<Device::Kind>& its_devices = entry_of(chosen, module).devices;
+    its_devices.insert(its_devices.end(), devices.begin(), devices.end());
+  }
+  for (const BackendModule* const module : for_all_devices) {
+    if (!module->stages_cuda || !served.insert(Device::Kind::cuda).second) continue;
+    entry_of(chosen, *module).devices.push_back(Device::Kind::cuda);
   }
   // A control plane is made before the backends that use it.
   const auto own_use = [](const ChosenModule& one) { return !one.module->uses_control_plane; };
@@ -107,8 +136,7 @@ std::string in_words(const std::vector<ChosenModule>& modules) {
   std::string text;
   for (const ChosenModule& chosen : modules) {
     for (const Device::Kind device : chosen.devices) {
-      text += (text.empty() ? "" : ",") + std::string(device == Device::Kind::cpu ? "cpu" : "cuda") + ":" +
-              chosen.module->name;
+      text += (text.empty() ? "" : ",") + name_of(device) + ":" + chosen.module->name;
     }
   }
   return text;
@@ -127,6 +155,23 @@ std::shared_ptr<Backend> create(const BackendModule& module, const BackendContex
     std::rethrow_exception(
         in_context(std::current_exception(), {.host = hosts[static_cast<std::size_t>(peer)]}));
   }
+}
+
+// In an order in which each comes behind those that it uses.
+void add_backend(std::vector<GroupImpl::DeviceBackend>& backends, const ChosenModule& chosen,
+                 const std::shared_ptr<Backend>& made, int rank) {
+  bool is_on_no_device = true;
+  std::vector<GroupImpl::DeviceBackend> staged;
+  for (const Device::Kind device : chosen.devices) {
+    if (is_staged(*chosen.module, device)) {
+      staged.push_back({device, std::make_shared<StagedBackend>(made, rank)});
+    } else {
+      backends.push_back({device, made});
+      is_on_no_device = false;
+    }
+  }
+  if (is_on_no_device) backends.push_back({std::nullopt, made});
+  backends.insert(backends.end(), staged.begin(), staged.end());
 }
 
 std::function<void()> check_of(const std::shared_ptr<Backend>& control_plane) {
@@ -155,8 +200,7 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
                                             check_of(context.control_plane));
     }
     const std::shared_ptr<Backend> made = create(*chosen.module, context, group.hosts);
-    for (const Device::Kind device : chosen.devices) backends.push_back({device, made});
-    if (chosen.devices.empty()) backends.push_back({std::nullopt, made});
+    add_backend(backends, chosen, made, group.rank);
   }
   return backends;
 }

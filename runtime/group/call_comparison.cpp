@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "dlaunch/error.h"
@@ -32,13 +33,23 @@ std::string difference(const std::vector<std::string>& calls) {
   return text;
 }
 
+// Each rank of a host has a CUDA device of its own.
+std::string without_device_numbers(std::string call) {
+  constexpr std::string_view device = "cuda:";
+  for (std::size_t at = call.find(device); at != std::string::npos; at = call.find(device, at + 1)) {
+    const std::size_t number = at + device.size() - 1;  // and the colon
+    call.erase(number, call.find_first_not_of("0123456789", number + 1) - number);
+  }
+  return call;
+}
+
 // What is wrong with the ranks' statements, by rank; empty: nothing.
 std::string judge(const std::vector<std::string>& statements) {
   std::vector<std::string> calls;
   std::vector<std::string> splits;
   for (const std::string& statement : statements) {
     const std::size_t end = std::min(statement.find('\n'), statement.size());
-    calls.push_back(statement.substr(0, end));
+    calls.push_back(without_device_numbers(statement.substr(0, end)));
     splits.push_back(statement.substr(end));
   }
   const std::string text = difference(calls);

@@ -3,11 +3,13 @@
 
 #include "tests/doubles/cuda_memory.h"
 #include "tests/doubles/cuda_streams.h"
+#include "tests/doubles/pinned_memory.h"
 
 namespace doubles {
 
 // One for the process; lives until its end.
 __attribute__((visibility("default"))) DeviceMemory& device_memory();
+__attribute__((visibility("default"))) PinnedMemory& pinned_memory();
 __attribute__((visibility("default"))) Streams& streams();
 // Of a cudaStream_t of the calling thread's device.
 __attribute__((visibility("default"))) StreamPointer stream_of(void* handle);

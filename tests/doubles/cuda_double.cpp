@@ -59,7 +59,12 @@ doubles::Step copy(void* to, const void* from, std::size_t bytes) {
   doubles::DeviceMemory& memory = doubles::device_memory();
   const bool to_device = memory.is_device(to);
   if (memory.is_device(from)) {
+    const bool to_pinned = doubles::pinned_memory().holds(to, bytes);
     return [=] {
+      if (to_pinned && !doubles::pinned_memory().holds(to, bytes)) {
+        doubles::report_illegal_address("cudaMemcpyAsync to pinned memory that was freed");
+        return true;
+      }
       const std::byte* const source = device_bytes(from, bytes, "cudaMemcpyAsync");
       std::byte* const target =
           to_device ? device_bytes(to, bytes, "cudaMemcpyAsync") : static_cast<std::byte*>(to);
@@ -67,8 +72,20 @@ doubles::Step copy(void* to, const void* from, std::size_t bytes) {
       return true;
     };
   }
-  // Memory that is not page-locked is read before the call returns.
   const auto* const begin = static_cast<const std::byte*>(from);
+  if (doubles::pinned_memory().holds(from, bytes)) {
+    return [=] {
+      std::byte* const target =
+          to_device ? device_bytes(to, bytes, "cudaMemcpyAsync") : static_cast<std::byte*>(to);
+      if (!doubles::pinned_memory().holds(from, bytes)) {
+        doubles::report_illegal_address("cudaMemcpyAsync from pinned memory that was freed");
+      } else if (target != nullptr) {
+        std::memcpy(target, begin, bytes);
+      }
+      return true;
+    };
+  }
+  // Memory that is not page-locked is read before the call returns.
   return [=, values = std::vector<std::byte>(begin, begin + bytes)] {
     std::byte* const target =
         to_device ? device_bytes(to, bytes, "cudaMemcpyAsync") : static_cast<std::byte*>(to);
@@ -83,6 +100,11 @@ namespace doubles {
 
 DeviceMemory& device_memory() {
   static DeviceMemory& only = *new DeviceMemory;
+  return only;
+}
+
+PinnedMemory& pinned_memory() {
+  static PinnedMemory& only = *new PinnedMemory;
   return only;
 }
 
@@ -170,6 +192,15 @@ DOUBLE cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
     return true;
   });
   return state();
+}
+// Unlike the real one it waits for nothing: a copy that still uses the memory is reported.
+DOUBLE cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned /*flags*/) {
+  if (state() != cudaSuccess) return state();
+  *address = doubles::pinned_memory().allocate(bytes);
+  return *address != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+DOUBLE cudaError_t cudaFreeHost(void* address) {
+  return doubles::pinned_memory().free(address) ? state() : cudaErrorInvalidValue;
 }
 DOUBLE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/,
                                    cudaStream_t stream) {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "tests/runtime/backends/nccl/device_values.h"
+#include "tests/runtime/cuda/device_values.h"
 
 namespace doubles {
 namespace {

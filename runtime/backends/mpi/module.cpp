@@ -103,4 +103,5 @@ const BackendModule dlaunch_backend_module = {.abi = backend_abi_version,
                                               .viable = viable,
                                               .create = create,
                                               .world = &world,
-                                              .uses_control_plane = true};
+                                              .uses_control_plane = true,
+                                              .stages_cuda = true};

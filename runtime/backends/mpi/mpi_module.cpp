@@ -18,4 +18,4 @@ std::unique_ptr<dlaunch::Backend> create(const dlaunch::BackendContext& context)
 }  // namespace
 
 const dlaunch::BackendModule dlaunch_backend_module = {
-    dlaunch::backend_abi_version, "mpi", "cpu", viable, create, &dlaunch::internal::mpi_world};
+    dlaunch::backend_abi_version, "mpi", "cpu", viable, create, &dlaunch::internal::mpi_world, false, true};

@@ -57,7 +57,7 @@ NcclBackend::NcclBackend(const BackendContext& context)
       store_(context.lasting_store),
       check_(control_plane_ ? LossCheck([control = control_plane_] { control->check(); }) : LossCheck()),
       waits_block_(is_switched_on("TORCH_NCCL_BLOCKING_WAIT") || is_switched_on("NCCL_BLOCKING_WAIT")),
-      events_(std::make_shared<NcclEvents>(nccl_)),
+      events_(std::make_shared<CudaEvents>(nccl_)),
       watchdog_(end_, outside()) {
   if (!store_) throw DistBackendError("this backend needs the store for longer than the group is formed");
   if (named_device_)
@@ -95,23 +95,23 @@ NcclPatience NcclBackend::patience(Deadline deadline, const LossCheck& check, st
 }
 
 template <class Call>
-NcclEvent NcclBackend::enqueue(int device, Deadline deadline, const Call& call) {
+CudaEvent NcclBackend::enqueue(int device, Deadline deadline, const Call& call) {
   end_.throw_if_set();
   const DeviceScope scope(nccl_, device);
   NcclCommunicator& with = communicator(device, deadline);
-  const NcclEvent before = events_->take();
+  const CudaEvent before = events_->take();
   require_cuda(nccl_, nccl_.cudaEventRecord(before.get(), current(device)), "cudaEventRecord");
   require_cuda(nccl_, nccl_.cudaStreamWaitEvent(with.stream(), before.get(), 0), "cudaStreamWaitEvent");
   NcclCalls calls(nccl_, with, rank_, size_);
   call(calls);
   calls.start(patience(deadline, check_, "NCCL did not begin the operation"));
-  NcclEvent end = events_->take();
+  CudaEvent end = events_->take();
   require_cuda(nccl_, nccl_.cudaEventRecord(end.get(), with.stream()), "cudaEventRecord");
   return end;
 }
 
 // The stream may be another thread's when it waits: so the device is set, too.
-WorkSource NcclBackend::source_of(const NcclEvent& end, int device) const {
+WorkSource NcclBackend::source_of(const CudaEvent& end, int device) const {
   if (waits_block_) return {};
   return WorkSource([end, device, &nccl = nccl_] {
     try {
@@ -127,7 +127,7 @@ template <class Call>
 Work NcclBackend::start(int device, const Place& place, const Call& call) {
   if (Batch* const batch = own_batch()) return join_batch(*batch, device, place, Body(call));
   const std::unique_lock lock(mutex_);
-  const NcclEvent end = enqueue(device, place.deadline, call);
+  const CudaEvent end = enqueue(device, place.deadline, call);
   const WorkSource source = source_of(end, device);
   watchdog_.watch({place.sequence, place.deadline, end, source, place.sender});
   return source.work();
@@ -145,7 +145,7 @@ Work NcclBackend::join_batch(Batch& batch, int device, const Place& place, Body 
     throw DistBackendError("operations that are started together are on two devices");
   const DeviceScope scope(nccl_, device);
   batch.device = device;
-  const NcclEvent end = events_->take();  // recorded when they start
+  const CudaEvent end = events_->take();  // recorded when they start
   batch.bodies.push_back(std::move(body));
   batch.works.push_back({place.sequence, place.deadline, end, source_of(end, device), place.sender});
   return batch.works.back().source.work();
@@ -291,7 +291,7 @@ NcclWatchdog::Outside NcclBackend::outside() {
                 (void)nccl_.cudaThreadExchangeStreamCaptureMode(&mode);
               },
           .is_reached =
-              [this](const NcclEvent& event) {
+              [this](const CudaEvent& event) {
                 const cudaError_t result = nccl_.cudaEventQuery(event.get());
                 if (result == cudaErrorNotReady) return false;
                 require_cuda(nccl_, result, "cudaEventQuery");

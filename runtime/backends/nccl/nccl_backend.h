@@ -16,10 +16,10 @@
 #include "dlaunch/backend.h"
 #include "runtime/backends/nccl/nccl_calls.h"
 #include "runtime/backends/nccl/nccl_communicator.h"
-#include "runtime/backends/nccl/nccl_end.h"
-#include "runtime/backends/nccl/nccl_events.h"
 #include "runtime/backends/nccl/nccl_library.h"
 #include "runtime/backends/nccl/nccl_watchdog.h"
+#include "runtime/base/group_end.h"
+#include "runtime/cuda/cuda_events.h"
 
 namespace dlaunch::internal {
 
@@ -75,8 +75,8 @@ class NcclBackend final : public Backend {
   Work join_batch(Batch& batch, int device, const Place& place, Body body);
   // Puts what `call` starts into the communicator's stream; the event is reached when it has ended.
   template <class Call>
-  NcclEvent enqueue(int device, Deadline deadline, const Call& call);
-  [[nodiscard]] WorkSource source_of(const NcclEvent& end, int device) const;
+  CudaEvent enqueue(int device, Deadline deadline, const Call& call);
+  [[nodiscard]] WorkSource source_of(const CudaEvent& end, int device) const;
 
   void connect(int device, BackendStore& store, Deadline deadline, const LossCheck& check);
   NcclCommunicator& communicator(int device, Deadline deadline);
@@ -96,9 +96,9 @@ class NcclBackend final : public Backend {
   const std::shared_ptr<BackendStore> store_;
   const LossCheck check_;
   const bool waits_block_;
-  const std::shared_ptr<NcclEvents> events_;
+  const std::shared_ptr<CudaEvents> events_;
 
-  NcclEnd end_;
+  GroupEnd end_;
   std::atomic<int> device_ = -1;  // of the communicator; -1: there is none yet
   std::atomic<int> open_batches_ = 0;
   std::mutex batches_mutex_;

@@ -6,7 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "runtime/backends/nccl/nccl_device.h"
+#include "runtime/backends/nccl/nccl_functions.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace dlaunch::internal {
 

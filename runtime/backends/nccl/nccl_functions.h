@@ -1,38 +1,13 @@
-// The entry points of CUDA's runtime and of NCCL that this module uses. Nothing links these libraries: the
-// table is filled when the process needs it, so that one build works with all their versions, and on machines
-// that have none.
+// The entry points of NCCL that this module uses, and those of CUDA's runtime. NCCL is found as that one is.
 #pragma once
 
-#include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include <cstddef>
+#include "runtime/cuda/cuda_functions.h"
 
 namespace dlaunch::internal {
 
 // clang-format off
-// In CUDA's runtime since version 11.
-#define DLAUNCH_CUDA_FUNCTIONS(apply)         \
-  apply(cudaDeviceGetPCIBusId)                \
-  apply(cudaDeviceGetStreamPriorityRange)     \
-  apply(cudaDriverGetVersion)                 \
-  apply(cudaEventCreateWithFlags)             \
-  apply(cudaEventDestroy)                     \
-  apply(cudaEventQuery)                       \
-  apply(cudaEventRecord)                      \
-  apply(cudaFree)                             \
-  apply(cudaGetDevice)                        \
-  apply(cudaGetDeviceCount)                   \
-  apply(cudaGetErrorString)                   \
-  apply(cudaGetLastError)                     \
-  apply(cudaMemsetAsync)                      \
-  apply(cudaSetDevice)                        \
-  apply(cudaStreamCreateWithPriority)         \
-  apply(cudaStreamDestroy)                    \
-  apply(cudaStreamIsCapturing)                \
-  apply(cudaStreamWaitEvent)                  \
-  apply(cudaThreadExchangeStreamCaptureMode)
-
 // In NCCL since version 2.19.
 #define DLAUNCH_NCCL_FUNCTIONS(apply)  \
   apply(ncclAllGather)                 \
@@ -57,11 +32,8 @@ namespace dlaunch::internal {
   apply(ncclSend)
 // clang-format on
 
-struct NcclFunctions {
-  // In C++ the header has an overload of it, too.
-  cudaError_t (*cudaMalloc)(void** memory, std::size_t bytes) = nullptr;
+struct NcclFunctions : CudaFunctions {
 #define DLAUNCH_DECLARE(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses)
-  DLAUNCH_CUDA_FUNCTIONS(DLAUNCH_DECLARE)
   DLAUNCH_NCCL_FUNCTIONS(DLAUNCH_DECLARE)
 #undef DLAUNCH_DECLARE
 };

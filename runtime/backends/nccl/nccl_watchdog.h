@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "dlaunch/backend.h"
-#include "runtime/backends/nccl/nccl_end.h"
-#include "runtime/backends/nccl/nccl_events.h"
+#include "runtime/base/group_end.h"
+#include "runtime/cuda/cuda_events.h"
 
 namespace dlaunch::internal {
 
@@ -22,14 +22,14 @@ class NcclWatchdog {
   struct Watched {
     std::uint64_t sequence;  // 0: a message
     Deadline deadline;
-    NcclEvent end;
+    CudaEvent end;
     WorkSource source;
     int sender = -1;  // of a receive
   };
   // What it asks and does; its thread calls these, without a lock held.
   struct Outside {
     std::function<void()> enter_thread;                // once
-    std::function<bool(const NcclEvent&)> is_reached;  // may throw
+    std::function<bool(const CudaEvent&)> is_reached;  // may throw
     std::function<void()> check;                       // throws if NCCL or the control plane reports an error
     std::function<void(const Watched&)> explain_delay;  // of one that is late: throws the reason
     std::function<std::exception_ptr(std::exception_ptr)>
@@ -37,7 +37,7 @@ class NcclWatchdog {
   };
 
   // `end`: of the group; lives longer.
-  NcclWatchdog(NcclEnd& end, Outside outside) : end_(end), outside_(std::move(outside)) {}
+  NcclWatchdog(GroupEnd& end, Outside outside) : end_(end), outside_(std::move(outside)) {}
   ~NcclWatchdog() { stop(); }
   NcclWatchdog(const NcclWatchdog&) = delete;
   NcclWatchdog& operator=(const NcclWatchdog&) = delete;
@@ -57,7 +57,7 @@ class NcclWatchdog {
   bool look(const Watched& first, const Watched& most_urgent);
   void end_group(std::exception_ptr reason);
 
-  NcclEnd& end_;
+  GroupEnd& end_;
   const Outside outside_;
   Deadline next_check_{};  // of its thread
 

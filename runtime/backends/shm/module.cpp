@@ -16,5 +16,5 @@ std::unique_ptr<dlaunch::Backend> create(const dlaunch::BackendContext& context)
 
 }  // namespace
 
-const dlaunch::BackendModule dlaunch_backend_module = {dlaunch::backend_abi_version, "shm", "cpu", viable,
-                                                       create};
+const dlaunch::BackendModule dlaunch_backend_module = {
+    dlaunch::backend_abi_version, "shm", "cpu", viable, create, nullptr, false, true};

@@ -75,6 +75,8 @@ struct Operation {
   std::uint64_t sequence;  // from 1, the same on all ranks
   Deadline deadline;
   bool async;  // false: return a Work that has completed
+  // Of the calls that a layer above has made of one, all with its sequence number: counts from 0, in their order.
+  std::uint16_t part = 0;
 };
 
 // Separates the messages between two ranks. Tags below 2^32 are the program's, higher ones the library's own:
@@ -179,7 +181,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 16;
+inline constexpr std::uint32_t backend_abi_version = 17;
 
 // Of a backend whose own launcher has formed a world of processes (mpirun): a program need then name neither
 // its ranks nor a store.
@@ -207,6 +209,8 @@ struct BackendModule {
   std::unique_ptr<Backend> (*create)(const BackendContext& context) = nullptr;
   const BackendWorld* world = nullptr;  // null: it has none
   bool uses_control_plane = false;  // the group then has another backend too, gloo if the program names none
+  // Of one for CPU tensors: groups take CUDA tensors too, and copy them to memory of the host for its calls.
+  bool stages_cuda = false;
 };
 
 // Makes a backend known under its name; `module` must live as long as the process. Throws DistError if the

@@ -105,7 +105,7 @@ DLAUNCH_EXPORT int get_rank(const ProcessGroup& group = {});
 DLAUNCH_EXPORT int get_world_size(const ProcessGroup& group = {});
 // These two also work if this process is not a member.
 DLAUNCH_EXPORT std::string get_backend(const ProcessGroup& group = {});
-// The same by device: "cpu:gloo".
+// The same by device: "cpu:gloo,cuda:gloo".
 DLAUNCH_EXPORT std::string get_backend_config(const ProcessGroup& group = {});
 // "gloo" for "cpu", "nccl" for "cuda" and "cuda:1"; DistError for other devices.
 DLAUNCH_EXPORT std::string get_default_backend_for_device(std::string_view device);

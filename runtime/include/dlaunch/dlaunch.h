@@ -164,7 +164,7 @@ DLAUNCH_EXPORT int dlaunch_get_global_rank(const dlaunch_group* group, int group
 DLAUNCH_EXPORT int dlaunch_get_node_local_rank(void);
 /* Valid until the thread's next call; NULL if there is no group. */
 DLAUNCH_EXPORT const char* dlaunch_get_backend(const dlaunch_group* group);
-DLAUNCH_EXPORT const char* dlaunch_get_backend_config(const dlaunch_group* group); /* "cpu:gloo" */
+DLAUNCH_EXPORT const char* dlaunch_get_backend_config(const dlaunch_group* group); /* "cpu:gloo,cuda:gloo" */
 DLAUNCH_EXPORT int dlaunch_get_pg_count(void); /* groups of this process, the default group too */
 /* The members' ranks in the default group. count: the group's size. */
 DLAUNCH_EXPORT int dlaunch_get_process_group_ranks(const dlaunch_group* group, int* ranks, size_t count);

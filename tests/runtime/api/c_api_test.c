@@ -244,7 +244,7 @@ static void more_groups(int rank, int size) {
   for (int i = 0; i < size; ++i) EXPECT(ranks[i] == i);
   EXPECT(dlaunch_get_process_group_ranks(NULL, ranks, (size_t)size + 1) == DLAUNCH_ERROR);
   EXPECT(dlaunch_get_pg_count() >= 1);
-  EXPECT(strcmp(dlaunch_get_backend_config(NULL), "cpu:gloo") == 0);
+  EXPECT(strcmp(dlaunch_get_backend_config(NULL), "cpu:gloo,cuda:gloo") == 0);
 
   const dlaunch_group_options local = {.use_local_synchronization = 1, .timeout_ms = 60000, .name = "last"};
   const int last = size - 1;

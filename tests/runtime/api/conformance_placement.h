@@ -20,6 +20,8 @@ class Placement {
 
 // Of this rank; null: the values stay in the vectors.
 inline Placement* placement = nullptr;
+// The backend is nccl, which has no tags, no receive from any rank, few bit operations, and no CPU tensors.
+inline bool is_nccl = false;
 
 // For the device of a rank; null in the program for the host.
 std::unique_ptr<Placement> device_placement(int rank);

@@ -1,8 +1,8 @@
 // One side of the conformance test (conformance_test.py): every cell of its table on our runtime. Writes what
 // each rank has in the end to DIRECTORY/rank<N> (conformance_values.h).
 //
-//   conformance_ranks DIRECTORY WORLD_SIZE
-//   conformance_nccl_ranks DIRECTORY WORLD_SIZE   on CUDA devices, what the backend nccl offers
+//   conformance_ranks DIRECTORY WORLD_SIZE [BACKEND]
+//   conformance_device_ranks DIRECTORY WORLD_SIZE BACKEND   on CUDA devices
 //
 // Starts the ranks itself, or is one of them if a launcher has given it a rank. If that is MPI's, the backend
 // is mpi.
@@ -42,7 +42,7 @@ Operations operations_of() {
     operations.insert(operations.end(),
                       {{ReduceOp::product, "product"}, {ReduceOp::min, "min"}, {ReduceOp::max, "max"}});
   }
-  if (std::is_integral_v<T> && placement == nullptr) {
+  if (std::is_integral_v<T> && !is_nccl) {
     operations.insert(operations.end(),
                       {{ReduceOp::band, "band"}, {ReduceOp::bor, "bor"}, {ReduceOp::bxor, "bxor"}});
   }
@@ -170,7 +170,7 @@ class Cells {
     if (!sends_first) dlaunch::send(view(values), next());
     records_.put(received);
 
-    if (placement == nullptr) receive_from_any(values);
+    if (!is_nccl) receive_from_any(values);
 
     start("batch_isend_irecv");
     received.assign(count_, T());
@@ -266,7 +266,7 @@ struct Rank {
       Cells<T> cells(records, dtype, count, rank, size);
       if constexpr (has_collectives<T>) cells.main_collectives();
       // Over NCCL a message waits for its receiver, and these would wait for each other.
-      if (size > 1 && placement == nullptr) cells.main_messages();
+      if (size > 1 && !is_nccl) cells.main_messages();
     }
 
     counts = fewer_counts;
@@ -329,7 +329,7 @@ void run_as_rank(int rank, int size, const std::string& path, CellName& cell,
   all.run<double>("float64");
   all.run<std::complex<float>>("complex64");
   all.run<std::complex<double>>("complex128");
-  if (placement == nullptr) all.run_objects();
+  all.run_objects();
   dlaunch::destroy_process_group();
   if (!records.good()) throw std::runtime_error("the results cannot be written");
 }
@@ -337,11 +337,12 @@ void run_as_rank(int rank, int size, const std::string& path, CellName& cell,
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 3 && argc != 4) return 2;
   const std::string directory = argv[1];
   const int size = std::atoi(argv[2]);
   dlaunch::InitOptions options;
-  if (std::string(argv[0]).ends_with("conformance_nccl_ranks")) options.backend = "nccl";
+  if (argc == 4) options.backend = argv[3];
+  is_nccl = options.backend == "nccl";
   const char* own_rank = std::getenv("RANK");
   for (const char* const name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
     if (own_rank != nullptr || std::getenv(name) == nullptr) continue;

@@ -125,6 +125,33 @@ TEST_F(BackendChoice, AModuleMakesOneBackendForItsDevicesWithKeysOfItsOwn) {
   EXPECT_EQ(store->num_keys(), 3);  // "rank", of each module
 }
 
+TEST_F(BackendChoice, AModuleMayTakeCudaTensorsByWayOfTheHost) {
+  const BackendModule staged{backend_abi_version, "staged", "cpu", works, create, nullptr, false, true};
+  ASSERT_TRUE(registry_.add(staged).ok());
+  EXPECT_EQ(chosen("staged"), "cpu:staged,cuda:staged");
+  EXPECT_EQ(chosen("cpu:staged"), "cpu:staged");
+  EXPECT_EQ(chosen("staged,hard"), "cpu:staged,cuda:hard");
+  EXPECT_EQ(refused("cuda:hard,cuda:staged"),
+            "backend 'cuda:hard,cuda:staged' names two backends for the device cuda");
+
+  const GroupDescription group{"g", 1, 3, std::chrono::seconds(60), "staged"};
+  const auto make = [&](const std::string& text) {
+    return make_backends(choose_modules(registry_, text), std::make_shared<HashStore>(), group, soon(), "",
+                         {});
+  };
+  for (const char* const text : {"staged", "cuda:staged,cpu:staged"}) {
+    const auto both = make(text);
+    ASSERT_EQ(both.size(), 2U) << text;
+    EXPECT_EQ(both[0].device, Device::Kind::cpu);
+    EXPECT_EQ(both[1].device, Device::Kind::cuda);
+    EXPECT_NE(both[0].backend, both[1].backend);
+  }
+  const auto on_device = make("cuda:staged");
+  ASSERT_EQ(on_device.size(), 2U);
+  EXPECT_EQ(on_device[0].device, std::nullopt);  // which carries its calls out
+  EXPECT_EQ(on_device[1].device, Device::Kind::cuda);
+}
+
 TEST_F(BackendChoice, AControlPlaneIsMadeBeforeTheBackendThatUsesIt) {
   ASSERT_TRUE(registry_.add(controlled).ok());
   EXPECT_EQ(chosen("controlled"), "cuda:controlled");

@@ -1,6 +1,6 @@
 // What becomes of a group of the backend nccl when an operation fails, is late, or a rank is lost.
 
-#include "tests/runtime/backends/nccl/nccl_ranks.h"
+#include "tests/runtime/cuda/device_ranks.h"
 
 namespace dlaunch::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <complex>
 #include <vector>
 
-#include "tests/runtime/backends/nccl/nccl_ranks.h"
+#include "tests/runtime/cuda/device_ranks.h"
 
 namespace dlaunch::test {
 namespace {

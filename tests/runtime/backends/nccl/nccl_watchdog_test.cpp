@@ -19,10 +19,10 @@ using std::chrono::seconds;
 // What the watchdog sees, as a test sets it.
 class World {
  public:
-  NcclEvent event() {
+  CudaEvent event() {
     return {reinterpret_cast<cudaEvent_t>(++events_), [](cudaEvent_t) {}};
   }
-  void reach(const NcclEvent& event) {
+  void reach(const CudaEvent& event) {
     const std::lock_guard lock(mutex_);
     reached_.insert(event.get());
   }
@@ -36,7 +36,7 @@ class World {
   NcclWatchdog::Outside outside() {
     return {.enter_thread = [] {},
             .is_reached =
-                [this](const NcclEvent& event) {
+                [this](const CudaEvent& event) {
                   const std::lock_guard lock(mutex_);
                   return reached_.contains(event.get());
                 },
@@ -76,10 +76,10 @@ std::string ending(const Work& work) {
 
 struct NcclWatchdogTest : testing::Test {
   World world;
-  NcclEnd end;
+  GroupEnd end;
   NcclWatchdog watchdog{end, world.outside()};
 
-  Work watch(const NcclEvent& event, std::uint64_t sequence = 1, milliseconds timeout = seconds(60)) {
+  Work watch(const CudaEvent& event, std::uint64_t sequence = 1, milliseconds timeout = seconds(60)) {
     const WorkSource source;
     watchdog.watch({sequence, deadline_after(timeout), event, source});
     return source.work();
@@ -87,8 +87,8 @@ struct NcclWatchdogTest : testing::Test {
 };
 
 TEST_F(NcclWatchdogTest, CompletesWorksWhenTheirEndIsReached) {
-  const NcclEvent first = world.event();
-  const NcclEvent second = world.event();
+  const CudaEvent first = world.event();
+  const CudaEvent second = world.event();
   const Work one = watch(first);
   const Work two = watch(second);
   EXPECT_FALSE(one.is_completed());
@@ -136,7 +136,7 @@ TEST_F(NcclWatchdogTest, TheEndOfTheGroupEndsThem) {
 
 TEST(NcclWatchdog, ItsEndIsAnErrorOfRunningOperations) {
   World world;
-  NcclEnd end;
+  GroupEnd end;
   const WorkSource source;
   {
     NcclWatchdog watchdog(end, world.outside());

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/backends/nccl/nccl_functions.h"
+#include "runtime/cuda/cuda_functions.h"
 
 namespace dlaunch::internal {
 
@@ -21,24 +21,24 @@ struct DeviceHints {
 int choose_device(const DeviceHints& hints);
 
 // The same with this process's device and environment.
-int choose_device(const NcclFunctions& cuda, std::optional<int> named);
+int choose_device(const CudaFunctions& cuda, std::optional<int> named);
 
 // Distinguishes the device from every other one of the job: host and PCI address.
-std::string device_identity(const NcclFunctions& cuda, int device);
+std::string device_identity(const CudaFunctions& cuda, int device);
 
 // Throws DistBackendError that names `call` unless it has succeeded.
-void require_cuda(const NcclFunctions& cuda, cudaError_t result, const char* call);
+void require_cuda(const CudaFunctions& cuda, cudaError_t result, const char* call);
 
 // The device is the thread's current one for as long as this lives.
 class DeviceScope {
  public:
-  DeviceScope(const NcclFunctions& cuda, int device);
+  DeviceScope(const CudaFunctions& cuda, int device);
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
-  const NcclFunctions& cuda_;
+  const CudaFunctions& cuda_;
   int before_ = 0;
   bool has_changed_ = false;
 };

@@ -1,28 +1,28 @@
-// CUDA events, used again when nobody holds them any more.
+// Events of CUDA, used again when nobody holds them any more.
 #pragma once
 
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "runtime/backends/nccl/nccl_device.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace dlaunch::internal {
 
-using NcclEvent = std::shared_ptr<CUevent_st>;
+using CudaEvent = std::shared_ptr<CUevent_st>;
 
 // Any thread. Lives as long as one of its events.
-class NcclEvents : public std::enable_shared_from_this<NcclEvents> {
+class CudaEvents : public std::enable_shared_from_this<CudaEvents> {
  public:
-  explicit NcclEvents(const NcclFunctions& cuda) : cuda_(cuda) {}
-  ~NcclEvents() {
+  explicit CudaEvents(const CudaFunctions& cuda) : cuda_(cuda) {}
+  ~CudaEvents() {
     for (const cudaEvent_t event : free_) (void)cuda_.cudaEventDestroy(event);
   }
-  NcclEvents(const NcclEvents&) = delete;
-  NcclEvents& operator=(const NcclEvents&) = delete;
+  CudaEvents(const CudaEvents&) = delete;
+  CudaEvents& operator=(const CudaEvents&) = delete;
 
   // Of the current device, which is the same at each call. Throws DistBackendError.
-  NcclEvent take() {
+  CudaEvent take() {
     cudaEvent_t event = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -42,7 +42,7 @@ class NcclEvents : public std::enable_shared_from_this<NcclEvents> {
   }
 
  private:
-  const NcclFunctions& cuda_;
+  const CudaFunctions& cuda_;
   std::mutex mutex_;
   std::vector<cudaEvent_t> free_;  // protected by mutex_
 };

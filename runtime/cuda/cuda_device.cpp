@@ -1,4 +1,4 @@
-#include "runtime/backends/nccl/nccl_device.h"
+#include "runtime/cuda/cuda_device.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -23,7 +23,7 @@ int choose_device(const DeviceHints& hints) {
                          ": " + seen + "; start fewer ranks on this node, or name a device (device_id)");
 }
 
-int choose_device(const NcclFunctions& cuda, std::optional<int> named) {
+int choose_device(const CudaFunctions& cuda, std::optional<int> named) {
   DeviceHints hints{.named = named};
   require_cuda(cuda, cuda.cudaGetDeviceCount(&hints.count), "cudaGetDeviceCount");
   require_cuda(cuda, cuda.cudaGetDevice(&hints.current), "cudaGetDevice");
@@ -31,7 +31,7 @@ int choose_device(const NcclFunctions& cuda, std::optional<int> named) {
   return choose_device(hints);
 }
 
-std::string device_identity(const NcclFunctions& cuda, int device) {
+std::string device_identity(const CudaFunctions& cuda, int device) {
   char address[64] = {};
   require_cuda(cuda, cuda.cudaDeviceGetPCIBusId(address, sizeof address, device), "cudaDeviceGetPCIBusId");
   std::string boot;
@@ -39,12 +39,12 @@ std::string device_identity(const NcclFunctions& cuda, int device) {
   return (boot.empty() ? host_name() : boot) + " " + address;
 }
 
-void require_cuda(const NcclFunctions& cuda, cudaError_t result, const char* call) {
+void require_cuda(const CudaFunctions& cuda, cudaError_t result, const char* call) {
   if (result == cudaSuccess) return;
   throw DistBackendError(std::string(call) + " failed: " + cuda.cudaGetErrorString(result));
 }
 
-DeviceScope::DeviceScope(const NcclFunctions& cuda, int device) : cuda_(cuda) {
+DeviceScope::DeviceScope(const CudaFunctions& cuda, int device) : cuda_(cuda) {
   require_cuda(cuda, cuda.cudaGetDevice(&before_), "cudaGetDevice");
   if (before_ == device) return;
   require_cuda(cuda, cuda.cudaSetDevice(device), "cudaSetDevice");

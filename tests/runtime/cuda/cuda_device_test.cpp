@@ -1,4 +1,4 @@
-#include "runtime/backends/nccl/nccl_device.h"
+#include "runtime/cuda/cuda_device.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/backends/nccl/library_places.h"
+#include "runtime/cuda/library_places.h"
 
 #include <algorithm>
 #include <string_view>

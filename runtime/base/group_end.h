@@ -10,7 +10,7 @@
 
 namespace dlaunch::internal {
 
-class NcclEnd {
+class GroupEnd {
  public:
   [[nodiscard]] bool is_set() const { return is_set_; }
 

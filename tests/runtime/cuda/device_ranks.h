@@ -1,5 +1,5 @@
-// What the tests of the backend nccl have in common. The libraries are those that LD_LIBRARY_PATH names: the
-// doubles (tests/doubles), or the real ones.
+// What the tests of CUDA tensors have in common: ranks with a device each. The libraries are those that
+// LD_LIBRARY_PATH names: the doubles (tests/doubles), or the real ones.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/runtime/backends/nccl/device_values.h"
+#include "tests/runtime/cuda/device_values.h"
 #include "tests/runtime/rank_processes.h"
 
 namespace dlaunch::test {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "tests/runtime/api/conformance_placement.h"
-#include "tests/runtime/backends/nccl/device_values.h"
+#include "tests/runtime/cuda/device_values.h"
 
 namespace {
 

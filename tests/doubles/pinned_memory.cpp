@@ -1,0 +1,46 @@
+#include "tests/doubles/pinned_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace doubles {
+
+namespace {
+
+constexpr std::size_t alignment = 4096;
+constexpr int never_written = 0xA5;
+constexpr int freed = 0xDD;
+
+}  // namespace
+
+void* PinnedMemory::allocate(std::size_t bytes) {
+  const std::size_t length = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  void* const memory = std::aligned_alloc(alignment, length);
+  if (memory == nullptr) return nullptr;
+  std::memset(memory, never_written, length);
+  const std::lock_guard lock(mutex_);
+  used_[reinterpret_cast<std::uintptr_t>(memory)] = length;
+  return memory;
+}
+
+bool PinnedMemory::free(void* address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = used_.find(reinterpret_cast<std::uintptr_t>(address));
+  if (found == used_.end()) return false;
+  std::memset(address, freed, found->second);
+  used_.erase(found);
+  std::free(address);
+  return true;
+}
+
+bool PinnedMemory::holds(const void* address, std::size_t bytes) const {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const std::lock_guard lock(mutex_);
+  auto next = used_.upper_bound(at);
+  if (next == used_.begin()) return false;
+  --next;
+  return at + bytes <= next->first + next->second;
+}
+
+}  // namespace doubles

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""CUDA tensors on the doubles of CUDA's runtime and NCCL, with each backend that takes them: the table of the conformance test,
+against our backend gloo on the CPU.
+
+    DLAUNCH_BIN_DIR=build/bin device_conformance_test.py [Class.test ...]
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "api"))
+from conformance_test import compare_with_gloo, records  # noqa: E402
+from support_table import check_calls  # noqa: E402
+
+BUILD = os.path.dirname(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]))
+DOUBLES = os.path.join(BUILD, "tests", "doubles")
+# A launcher's own variables would make a rank of the program that is to start its ranks itself.
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI_", "PMIX_", "RANK"))}
+
+
+class Conformance(unittest.TestCase):
+    backend = "gloo"
+    at_least = 700
+    has_every_cell = True
+
+    def setUp(self):
+        if not os.path.exists(os.path.join(BUILD, "lib", "dlaunch", f"backend_{self.backend}.so")):
+            self.skipTest(f"the backend {self.backend} was not built")
+
+    def launched(self, _size, *command):
+        return command
+
+    def run_side(self, directory, name, command, **environment):
+        path = os.path.join(directory, name)
+        os.mkdir(path)
+        done = subprocess.run(command(path), capture_output=True, text=True, timeout=280, check=False, env=PLAIN | environment)
+        if missing := re.search("'nccl' cannot be used: (.*); its cell", done.stderr):
+            self.skipTest(missing.group(1))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("double:", done.stderr)
+        return path
+
+    def compare(self, size, **environment):
+        with tempfile.TemporaryDirectory(prefix="dlaunch_device.") as directory:
+            on_device = self.run_side(directory, "device", lambda path: self.launched(
+                size, os.path.join(BUILD, "tests", "conformance_device_ranks"), path, str(size), self.backend), **environment)
+            on_host = self.run_side(directory, "host", lambda path: (os.path.join(BUILD, "tests", "conformance_ranks"), path, str(size)))
+            compare_with_gloo(self, on_device, on_host, size, self.at_least if size > 1 else 500)
+            cells = set()
+            cells_on_host = set()
+            for rank in range(size):
+                with open(f"{on_device}/rank{rank}", "rb") as ours, open(f"{on_host}/rank{rank}", "rb") as others:
+                    own, wanted = records(ours).keys(), records(others).keys()
+                    cells |= own
+                    cells_on_host |= wanted
+                    if self.has_every_cell:
+                        self.assertEqual(own, wanted)
+            if size > 1:
+                check_calls(self, self.backend, "cuda", cells)
+                check_calls(self, "gloo", "cpu", cells_on_host)
+
+    def compare_on_doubles(self, size):
+        self.compare(size, LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_SEED=str(size))
+
+
+class Gloo(Conformance):
+    def test_world_of_1(self):
+        self.compare_on_doubles(1)
+
+    def test_world_of_2(self):
+        self.compare_on_doubles(2)
+
+    def test_world_of_3(self):
+        self.compare_on_doubles(3)
+
+    def test_world_of_2_over_tcp(self):
+        self.compare(2, LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_SEED="7", DLAUNCH_SHM="0")
+
+    def test_one_rank_on_a_gpu(self):
+        """The same on the real library, where there is a GPU; the double has none here."""
+        if subprocess.run(["sh", "-c", "command -v nvidia-smi && nvidia-smi -L"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("there is no GPU: nvidia-smi lists none")
+        self.compare(1, LD_LIBRARY_PATH=os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64"), CUDA_DOUBLE_DEVICES="0")
+
+
+class Shm(Conformance):
+    backend = "shm"
+
+    def test_world_of_2(self):
+        self.compare_on_doubles(2)
+
+    def test_on_the_cpu(self):
+        with tempfile.TemporaryDirectory(prefix="dlaunch_shm.") as directory:
+            path = self.run_side(directory, "host", lambda path: (os.path.join(BUILD, "tests", "conformance_ranks"), path, "2", "shm"))
+            with open(f"{path}/rank0", "rb") as first, open(f"{path}/rank1", "rb") as second:
+                check_calls(self, "shm", "cpu", records(first).keys() | records(second).keys())
+
+
+class Mpi(Conformance):
+    """Under the mpirun of Open MPI."""
+    backend = "mpi"
+    mpiexec = "mpiexec.openmpi"
+
+    def setUp(self):
+        super().setUp()
+        if shutil.which(self.mpiexec) is None:
+            self.skipTest(f"there is no {self.mpiexec} (Debian: openmpi-bin)")
+
+    def launched(self, size, *command):
+        root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+        return [self.mpiexec, "--oversubscribe", *root, "-x", "LD_LIBRARY_PATH", "-n", str(size), *command]
+
+    def test_world_of_2(self):
+        self.compare_on_doubles(2)
+
+
+class Nccl(Conformance):
+    backend = "nccl"
+    at_least = 500
+    has_every_cell = False
+
+    def test_world_of_1(self):
+        self.compare_on_doubles(1)
+
+    def test_world_of_2(self):
+        self.compare_on_doubles(2)
+
+    def test_world_of_3(self):
+        self.compare_on_doubles(3)
+
+    def test_one_rank_on_a_gpu(self):
+        """The same on the real libraries, where there is a GPU; the double has none here."""
+        self.compare(1, LD_LIBRARY_PATH=os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64"), CUDA_DOUBLE_DEVICES="0")
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False)
+    if not program.result.wasSuccessful():
+        sys.exit(1)
+    if program.result.skipped and len(program.result.skipped) == program.result.testsRun:
+        sys.exit(77)  # CTest's "skipped"
