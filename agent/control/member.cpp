@@ -41,7 +41,11 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
                         [&](const LinkUp&) { on_link_up(now, out); },
                         [&](const LinkDown& down) { on_link_down(now, down.loss, out); },
                         [&](const FromCoordinator& from) { on_message(now, from.message, out); },
-                        [&](const SignalCame& signal) { on_signal(now, signal.signo, out); },
+                        [&](const SignalCame& signal) {
+                          const bool is_repeated =
+                              signal.signo == SIGTERM && stop_signal_ == 0 && notice_.is_repeated(now);
+                          if (!is_repeated) on_signal(now, signal.signo, out);
+                        },
                         [&](const MemberTimer&) { on_timer(now, out); },
                         [&](const KeeperLost& keeper) { on_keeper_lost(keeper, out); },
                         [&](const RoundFailed& failed) { on_round_failed(now, failed, out); },

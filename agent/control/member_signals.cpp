@@ -62,7 +62,7 @@ void Member::log_how_workers_end(int signo, MemberActions& out) const {
 
 // A planned end (Slurm, Kubernetes): workers may save their state before the SIGTERM.
 void Member::give_notice(TimePoint now, MemberActions& out) {
-  notice_.begin(now + node_.preempt_notice);
+  notice_.begin(now, now + node_.preempt_notice);
   if (notice_.take_signal()) out.emplace_back(ForwardSignal{node_.preempt_signal});
   out.emplace_back(ToCoordinator{Preempt{round_}});
   out.emplace_back(LogMessage{

@@ -10,11 +10,18 @@ namespace dlaunch::agent {
 
 class PreemptNotice {
  public:
+  // Slurm asks twice within milliseconds when it ends a job: by slurmd, and by srun, which ends too. A busy
+  // machine may take longer.
+  static constexpr Duration repeat_time = std::chrono::seconds(5);
+
   // This node was asked to end: SIGTERM follows at `until`.
-  void begin(TimePoint until) {
+  void begin(TimePoint now, TimePoint until) {
     pending_ = true;
     until_ = until;
+    repeated_until_ = now + repeat_time;
   }
+  // Asked to end now, it was asked the same before, and not to be quicker.
+  [[nodiscard]] bool is_repeated(TimePoint now) const { return until_ && now < repeated_until_; }
   // This node was asked to end, and its workers may end first.
   [[nodiscard]] bool is_pending() const { return pending_; }
   // None: no SIGTERM is pending.
@@ -33,6 +40,7 @@ class PreemptNotice {
  private:
   bool pending_ = false;
   std::optional<TimePoint> until_;
+  TimePoint repeated_until_;
   bool sent_ = false;  // to this round's workers
 };
 

@@ -159,8 +159,37 @@ TEST_F(MemberTest, NoticeOfAnotherNodesEndIsOptional) {
   EXPECT_TRUE(last_.empty());
 }
 
-TEST_F(NoticeTest, IsCutShortByASecondSignal) {
+TEST_F(NoticeTest, IsNotCutShortByASchedulerThatAsksTwice) {
   step(SignalCame{SIGTERM});
+  now_ += seconds(1);
+  step(SignalCame{SIGTERM});
+  EXPECT_TRUE(last_.empty());
+  now_ += seconds(19);
+  step(MemberTimer{});
+  EXPECT_EQ(told_group<StopWorkers>()->signo, SIGTERM);
+}
+
+TEST_F(NoticeTest, OfASecondEndsAfterThat) {
+  NodeSpec warning = node();
+  warning.preempt_signal = SIGUSR1;
+  warning.preempt_notice = seconds(1);
+  member_ = Member(job(), warning, "0.1", now_);
+  work();
+  step(SignalCame{SIGTERM});
+  now_ += seconds(1);
+  step(MemberTimer{});
+  EXPECT_EQ(told_group<StopWorkers>()->signo, SIGTERM);
+}
+
+TEST_F(NoticeTest, IsCutShortByAnotherSignal) {
+  step(SignalCame{SIGTERM});
+  step(SignalCame{SIGINT});
+  EXPECT_EQ(told_group<StopWorkers>()->signo, SIGINT);
+}
+
+TEST_F(NoticeTest, IsCutShortByALaterSigterm) {
+  step(SignalCame{SIGTERM});
+  now_ += seconds(6);
   step(SignalCame{SIGTERM});
   EXPECT_EQ(told_group<StopWorkers>()->signo, SIGTERM);
   step(SignalCame{SIGTERM});
