@@ -14,6 +14,7 @@ namespace {
 AllocationResult allocation_of(const SchedulerEnvironment& scheduler_env, const Settings& given) {
   const Variables env(scheduler_env.environment);
   if (env.has("OMPI_COMM_WORLD_SIZE")) return open_mpi_allocation(env);
+  if (env.has("MV2_COMM_WORLD_SIZE")) return mvapich_allocation(env);
   if (env.has("PMI_SIZE") && env.has("MPI_LOCALNRANKS")) return pmi_allocation(env, scheduler_env);
   // Flux's own processes may be a Slurm step, whose variables its jobs inherit.
   if (auto allocation = flux_allocation(env, given); !allocation || *allocation) return allocation;

@@ -61,6 +61,7 @@ AllocationResult pbs_allocation(const Variables& env, const SchedulerEnvironment
 AllocationResult lsf_allocation(const Variables& env, const std::string& host, const Settings& given);
 AllocationResult flux_allocation(const Variables& env, const Settings& given);
 AllocationResult open_mpi_allocation(const Variables& env);
+AllocationResult mvapich_allocation(const Variables& env);
 // MPICH's Hydra, and other launchers with PMI.
 AllocationResult pmi_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env);
 AllocationResult pytorch_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env);

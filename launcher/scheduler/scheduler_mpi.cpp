@@ -1,4 +1,5 @@
-// mpirun: Open MPI, MPICH's Hydra, and other launchers with PMI. Each of their processes is one dlaunch.
+// mpirun: Open MPI, MPICH's Hydra, MVAPICH's mpirun_rsh, and other launchers with PMI. Each of their
+// processes is one dlaunch.
 #include <utility>
 
 #include "launcher/flags/value_parsers.h"
@@ -58,6 +59,16 @@ AllocationResult open_mpi_allocation(const Variables& env) {
                    "OMPI_COMM_WORLD_RANK",
                    "OMPI_COMM_WORLD_LOCAL_SIZE",
                    {"PMIX_NAMESPACE", "OMPI_MCA_orte_ess_jobid", "OMPI_MCA_ess_base_jobid"},
+                   ""});
+}
+
+// mpirun_rsh; MVAPICH comes with Hydra as well.
+AllocationResult mvapich_allocation(const Variables& env) {
+  return mpi(env, {"MVAPICH's mpirun_rsh",
+                   "MV2_COMM_WORLD_SIZE",
+                   "MV2_COMM_WORLD_RANK",
+                   "MV2_COMM_WORLD_LOCAL_SIZE",
+                   {},
                    ""});
 }
 

@@ -46,6 +46,41 @@ TEST(Mpi, HydraAndPlainPmi) {
   EXPECT_EQ(found({{"PMI_SIZE", "many"}, {"PMI_RANK", "2"}}).name, "") << "not numbers: not ours";
 }
 
+TEST(Mpi, OtherLaunchersByTheirVariables) {
+  const Settings endpoint = given({{"rdzv-endpoint", "h:1"}});
+  const std::vector<std::pair<std::string, EnvironmentMap>> launchers{
+      // Intel MPI's Hydra.
+      {"mpiexec", {{"PMI_SIZE", "3"}, {"PMI_RANK", "2"}, {"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}},
+      {"MVAPICH's mpirun_rsh",
+       {{"MV2_COMM_WORLD_SIZE", "3"}, {"MV2_COMM_WORLD_RANK", "2"}, {"MV2_COMM_WORLD_LOCAL_SIZE", "1"}}},
+      // IBM's jsrun in a job of LSF.
+      {"Open MPI's mpirun",
+       {{"OMPI_COMM_WORLD_SIZE", "3"},
+        {"OMPI_COMM_WORLD_RANK", "2"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+        {"LSB_JOBID", "42"},
+        {"LSB_MCPU_HOSTS", "n1 1 n2 1 n3 1"}}},
+      // PRRTE's prun, of Open MPI 5.
+      {"Open MPI's mpirun",
+       {{"OMPI_COMM_WORLD_SIZE", "3"},
+        {"OMPI_COMM_WORLD_RANK", "2"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+        {"PMIX_RANK", "2"}}},
+      // HPE's mpiexec (PALS) in a job of PBS.
+      {"mpiexec", {{"PMI_SIZE", "3"}, {"PMI_RANK", "2"}, {"PALS_RANKID", "2"}, {"PBS_JOBID", "42.head"}}}};
+  for (const auto& [name, environment] : launchers) {
+    const DetectedScheduler detected = found(environment, endpoint);
+    EXPECT_EQ(detected.name, name);
+    EXPECT_EQ(values(detected), (std::map<std::string, std::string>{{"nnodes", "3"}, {"node-rank", "2"}}))
+        << name;
+    EXPECT_NE(refused(environment).find("name the first host with --rdzv-endpoint=HOST:PORT"),
+              std::string::npos)
+        << name;
+  }
+  EXPECT_EQ(found(with(slurm, launchers[1].second), endpoint).name, "MVAPICH's mpirun_rsh")
+      << "in a job of Slurm, too";
+}
+
 TEST(Mpi, HydrasRunsOnOneHostDoNotMeet) {
   const EnvironmentMap hydra{{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}, {"MPI_LOCALNRANKS", "2"}};
   const auto by = [&](const std::string& run) { return values(found(hydra, {}, "a", "", "", run)); };
