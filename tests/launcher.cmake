@@ -163,7 +163,8 @@ if(DLAUNCH_LINKS_STATICALLY)
   dlaunch_script_tests(NAME names SCRIPT process/names_test.py BASE Names)
 endif()
 dlaunch_script_tests(NAME slurm SCRIPT process/slurm_test.py BASE unittest.TestCase BY_CLASS)
-set_tests_properties(slurm.Cgroups PROPERTIES RESOURCE_LOCK out_of_memory)
+# A sanitized dlaunch needs more memory than the jobs there have.
+set_tests_properties(slurm.Cgroups PROPERTIES RESOURCE_LOCK out_of_memory LABELS "process;unsanitized")
 dlaunch_script_tests(NAME hang SCRIPT process/hang_test.py BASE Hang)
 # The same program with each MPI that is there, by its own compiler: nothing of dlaunch links MPI for this.
 dlaunch_script_tests(NAME mpi_launch SCRIPT process/mpi_test.py BASE Launch)

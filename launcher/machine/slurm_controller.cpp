@@ -15,7 +15,9 @@ Result<std::string> show_slurm_node(const std::string& node, Duration patience) 
   // In one word, so that no name can be an option.
   auto printed = output_of({"scontrol", "show", "node=" + node}, deadline, most);
   if (!printed) return std::move(printed).error();
-  if (printed->empty() && steady_now() >= deadline)
+  const bool is_late =
+      deadline - steady_now() < std::chrono::milliseconds(2);  // it waits in whole milliseconds
+  if (printed->empty() && is_late)
     return Error{ErrorKind::timeout, "scontrol has not answered in " + to_words(patience), "", "", ""};
   return printed;
 }

@@ -42,6 +42,9 @@ TEST(SlurmNode, AnotherNodesRecordDoesNotCount) {
   EXPECT_EQ(address(two, "c02"), "10.1.2.2");
   EXPECT_EQ(why_not("NodeName=c03 Arch=x\nNodeName=c02 NodeAddr=10.1.2.2\n"),
             "scontrol prints 'NodeName=c03 Arch=x'");
+  EXPECT_EQ(why_not("NodeName=c03 Comment=NodeName=c03 NodeName=c03 NodeAddr=evil"),
+            "scontrol prints 'NodeName=c03 Comment=NodeName=c03 NodeName=c03 NodeAddr=evil'")
+      << "a comment that looks like a record of its own";
 }
 
 TEST(SlurmNode, TheFirstAddressOfARecordCounts) {
@@ -59,8 +62,8 @@ TEST(SlurmNode, WhatScontrolReportsIsTheReason) {
 
 TEST(SlurmNode, AnAddressThatHelpsNobodyIsNone) {
   EXPECT_EQ(why_not("NodeName=c03 NodeAddr=c03"), "its NodeAddr is the same name");
-  for (const std::string& bad : {std::string(), std::string("-oProxyCommand=x"), std::string("a;b"),
-                                 std::string("a'b"), std::string("(null)"), std::string(256, 'a')}) {
+  for (const std::string& bad : {std::string(), std::string("-o"), std::string("a;b"), std::string("a'b"),
+                                 std::string("(null)"), std::string(256, 'a')}) {
     EXPECT_EQ(why_not("NodeName=c03 NodeAddr=" + bad + " Port=1"), "scontrol prints no valid NodeAddr for it")
         << bad;
   }
