@@ -53,12 +53,22 @@ std::shared_ptr<std::byte> PinnedMemory::take(std::size_t bytes) {
     throw DistBackendError("there is no pinned memory for " + std::to_string(bytes) +
                            " bytes, through which CUDA tensors are copied: cudaHostAlloc failed");
   }
+  {
+    const std::lock_guard lock(mutex_);
+    in_use_ += size;
+  }
   return {memory, [pool = shared_from_this(), size](std::byte* unused) { pool->put(unused, size); }};
+}
+
+bool PinnedMemory::is_full() {
+  const std::lock_guard lock(mutex_);
+  return in_use_ >= most_kept;
 }
 
 void PinnedMemory::put(std::byte* memory, std::size_t size) {
   {
     const std::lock_guard lock(mutex_);
+    in_use_ -= size;
     if (kept_ + size <= most_kept) {
       unused_.emplace(size, memory);
       kept_ += size;

@@ -11,7 +11,7 @@ namespace dlaunch::internal {
 // Any thread. Lives as long as one of its pieces.
 class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
-  // Most bytes that are kept for the next call.
+  // Most bytes that are kept for the next call, and that calls take in advance.
   static constexpr std::size_t most_kept = std::size_t{64} << 20U;
 
   struct Source {
@@ -29,6 +29,8 @@ class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
   // At least so many bytes, aligned for every dtype; null if there are none to take. Throws DistBackendError
   // if there is no memory.
   std::shared_ptr<std::byte> take(std::size_t bytes);
+  // So much is in use that a call whose turn has not come should wait.
+  [[nodiscard]] bool is_full();
 
  private:
   void put(std::byte* memory, std::size_t size);
@@ -38,6 +40,7 @@ class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
   // protected by mutex_
   std::multimap<std::size_t, std::byte*> unused_;  // by size
   std::size_t kept_ = 0;                           // bytes in unused_
+  std::size_t in_use_ = 0;                         // bytes
 };
 
 }  // namespace dlaunch::internal

@@ -26,6 +26,7 @@ bool StagedCall::advance_part(std::size_t number, bool may_start) {
   Progress& part = progress_[number];
   switch (part.stage) {
     case Progress::Stage::waiting:
+      if (!may_start && setting_.memory->is_full()) return false;
       begin_part(number);
       return true;
     case Progress::Stage::copying_to_host:

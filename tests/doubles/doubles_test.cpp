@@ -82,5 +82,27 @@ TEST(CudaDouble, FreedMemoryIsNotThere) {
       testing::ExitedWithCode(7), "cudaMemcpyAsync touched device memory that is not allocated");
 }
 
+// A program that does not wait for the copy changes what is copied.
+TEST(CudaDouble, PinnedMemoryIsReadWhenTheStreamRuns) {
+  const auto [stream, unused] = two_streams();
+  void* memory = nullptr;
+  require(cudaHostAlloc(&memory, sizeof(int), cudaHostAllocDefault), "cudaHostAlloc");
+  int* const pinned = static_cast<int*>(memory);
+  const DeviceValues<int> copied({0});
+  int times_changed = 0;
+  for (int i = 0; i < 50; ++i) {
+    *pinned = 1;
+    require(cudaMemcpyAsync(copied.data(), pinned, sizeof(int), cudaMemcpyHostToDevice, stream),
+            "cudaMemcpyAsync");
+    *pinned = 2;
+    require(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    times_changed += copied.get().front() == 2 ? 1 : 0;
+  }
+  EXPECT_GT(times_changed, 0);
+  require(cudaFreeHost(memory), "cudaFreeHost");
+  require(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  require(cudaStreamDestroy(unused), "cudaStreamDestroy");
+}
+
 }  // namespace
 }  // namespace doubles

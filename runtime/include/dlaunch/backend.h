@@ -75,7 +75,8 @@ struct Operation {
   std::uint64_t sequence;  // from 1, the same on all ranks
   Deadline deadline;
   bool async;  // false: return a Work that has completed
-  // Of the calls that a layer above has made of one, all with its sequence number: counts from 0, in their order.
+  // Of the calls that a layer above has made of one, all with its sequence number: counts from 0, in their
+  // order.
   std::uint16_t part = 0;
 };
 

@@ -56,6 +56,15 @@ TEST_F(Pinned, WhatIsKeptIsBounded) {
   EXPECT_EQ(in_use, static_cast<int>(PinnedMemory::most_kept / piece));
 }
 
+TEST_F(Pinned, ItIsFullWhenMuchIsInUse) {
+  std::shared_ptr<std::byte> most = memory_->take(PinnedMemory::most_kept - 1);
+  EXPECT_TRUE(memory_->is_full());
+  most.reset();
+  EXPECT_FALSE(memory_->is_full());
+  most = memory_->take(PinnedMemory::most_kept / 4);
+  EXPECT_FALSE(memory_->is_full());
+}
+
 TEST_F(Pinned, ItIsFreedWithItsLastPiece) {
   std::shared_ptr<std::byte> piece = memory_->take(10);
   memory_->take(std::size_t{1} << 20U).reset();

@@ -102,6 +102,38 @@ TEST(StagedStreams, AsynchronousCallsRunInOrder) {
   expect_all_say(results, "6561 6561");
 }
 
+// The second call could take the pinned memory of the first one, whose copy back has only been started.
+TEST(StagedStreams, PinnedMemoryIsInUseUntilItsCopyBackHasRun) {
+  const auto results = run_ranks(2, [](int rank) {
+    init(rank, std::chrono::seconds(30), "gloo");
+    const cudaStream_t mine = make_stream();
+    const cudaStream_t others = make_stream();
+    constexpr std::size_t length = 1000;
+    const std::vector<float> ones(length, 1.0F);
+    const std::vector<float> tens(length, 10.0F);
+    const Floats first(ones);
+    const Floats second(tens);
+    for (int i = 0; i < 4 * repeats; ++i) {
+      first.set(ones);
+      second.set(tens);
+      Work sum;
+      {
+        const StreamGuard guard({mine}, rank);
+        sum = default_group().all_reduce(first.tensor(), ReduceOp::sum, async());
+        while (!sum.is_completed()) std::this_thread::yield();
+      }
+      const StreamGuard guard({others}, rank);
+      default_group().all_reduce(second.tensor(), ReduceOp::sum, async()).synchronize();
+      sum.synchronize();
+      if (first.get() != std::vector<float>(length, 2.0F) ||
+          second.get() != std::vector<float>(length, 20.0F))
+        return "round " + std::to_string(i) + " is wrong";
+    }
+    return std::string("right");
+  });
+  expect_all_say(results, "right");
+}
+
 // Many tensors on their way at once, each with pinned memory of its own until its copy back has run.
 TEST(StagedStreams, ManyCallsShareThePinnedMemory) {
   const auto results = run_ranks(2, [](int rank) {
