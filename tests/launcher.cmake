@@ -71,6 +71,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/remote/remote_plan_test.cpp
     launcher/remote/remote_protocol_test.cpp
     launcher/remote/remote_runner_test.cpp
+    launcher/remote/remote_start_simulation_test.cpp
     launcher/remote/ssh_diagnosis_test.cpp
     launcher/report/clock_time_test.cpp
     launcher/report/event_log_test.cpp

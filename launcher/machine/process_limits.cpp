@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 
+#include "store/base/text.h"
 #include "store/protocol/limits.h"
 
 namespace dlaunch::launcher {
@@ -17,6 +18,7 @@ namespace {
 
 constexpr rlim_t own_files = 32;  // loop, sockets, terminal, the helpers' ends; with some to spare
 constexpr rlim_t files_a_worker = 2;
+constexpr rlim_t files_a_host = 3;  // the pipes of its ssh
 
 // Includes descriptors that this process inherited.
 rlim_t open_files(rlim_t up_to) {
@@ -40,6 +42,21 @@ std::size_t count_open_files() {
   return count;
 }
 
+// `before`: how many are needed besides those that are open now. `what` needs them: "4 workers".
+Result<void> check_limit(rlim_t before, const std::string& what) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  const rlim_t needed = before + open_files(before);
+  // The soft limit applies to helpers and workers; dlaunch raises its own to the hard limit.
+  if (limit.rlim_max >= needed && limit.rlim_cur >= own_files) return {};
+  const bool hard = limit.rlim_max < needed;
+  return Error{ErrorKind::limit, "cannot start " + what, "",
+               std::to_string(hard ? needed : own_files) + " open files are needed, but only " +
+                   std::to_string(hard ? limit.rlim_max : limit.rlim_cur) + " are allowed",
+               hard ? "raise the hard limit (ulimit -Hn, or LimitNOFILE=, or the container's nofile)"
+                    : "raise ulimit -n"};
+}
+
 std::size_t free_descriptors() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX / 2;
@@ -60,20 +77,12 @@ PortLimits port_limits(int workers, int nodes) {
 }
 
 Result<void> check_descriptor_limit(int workers, int nodes) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
-  const rlim_t before =
-      own_files + files_a_worker * static_cast<rlim_t>(workers) + static_cast<rlim_t>(nodes);
-  const rlim_t needed = before + open_files(before);
-  // The soft limit applies to helpers and workers; dlaunch raises its own to the hard limit.
-  if (limit.rlim_max >= needed && limit.rlim_cur >= own_files) return {};
-  const bool hard = limit.rlim_max < needed;
-  return Error{ErrorKind::limit,
-               "cannot start " + std::to_string(workers) + (workers == 1 ? " worker" : " workers"), "",
-               std::to_string(hard ? needed : own_files) + " open files are needed, but only " +
-                   std::to_string(hard ? limit.rlim_max : limit.rlim_cur) + " are allowed",
-               hard ? "raise the hard limit (ulimit -Hn, or LimitNOFILE=, or the container's nofile)"
-                    : "raise ulimit -n"};
+  return check_limit(own_files + files_a_worker * static_cast<rlim_t>(workers) + static_cast<rlim_t>(nodes),
+                     pluralize(workers, "worker"));
+}
+
+Result<void> check_descriptor_limit_for_hosts(std::size_t hosts) {
+  return check_limit(own_files + files_a_host * hosts, "a job on " + pluralize(hosts, "host"));
 }
 
 std::uint64_t allowed_memory() {

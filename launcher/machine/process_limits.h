@@ -1,6 +1,7 @@
 // Limits of this process.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "store/base/result.h"
@@ -11,6 +12,9 @@ namespace dlaunch::launcher {
 // Checks that enough files may be opened for `workers` workers and connections to `nodes` nodes, before
 // anything is started.
 Result<void> check_descriptor_limit(int workers, int nodes);
+
+// The same for a dlaunch that starts a job on `hosts` hosts.
+Result<void> check_descriptor_limit_for_hosts(std::size_t hosts);
 
 // The machine's memory, or the lower limit of this process (ulimit -v, ulimit -d).
 std::uint64_t allowed_memory();

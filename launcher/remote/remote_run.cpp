@@ -188,6 +188,8 @@ int run_on_hosts(const Options& options, const Dependencies& dependencies) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
   if (options.dry_run) return print_plan(*plan, options, dependencies.scheduler_env);
+  if (auto enough = check_descriptor_limit_for_hosts(plan->hosts.size()); !enough)
+    return fail(enough.error());
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   raise_descriptor_limit();

@@ -53,6 +53,12 @@ class OwnMachine(Hosts):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(map(int, done.stdout.split())), list(range(80)))
 
+    def test_too_few_descriptors_for_the_hosts_are_an_error_before_anything_is_started(self):
+        done = self.run_job("--hosts=127.0.0.[1-80]", "sh", "-c", "echo > started.$RANK", prefix=("prlimit", "--nofile=200:200"))
+        self.one_line(done, 1, "dlaunch: cannot start a job on 80 hosts: ")
+        self.assertIn(" open files are needed, but only 200 are allowed; raise the hard limit", done.stderr)
+        self.assertEqual(os.listdir(self.dir), [])
+
     def test_a_file_of_hosts(self):
         self.write("hosts", "# two\n127.0.0.1 slots=2\n127.0.0.2:1\n\n127.0.0.3\n127.0.0.3\n")
         script = ("sh", "-c", "echo $RANK $LOCAL_WORLD_SIZE")

@@ -40,6 +40,14 @@ TEST(ProcessLimits, TooLowAHardLimitIsNamedBeforeAnythingStarts) {
   });
 }
 
+TEST(ProcessLimits, EachHostNeedsThreeDescriptors) {
+  OtherProcess([](const std::string&) {
+    limit_files(256, 256);
+    return check_descriptor_limit_for_hosts(50).ok() &&
+           message_contains(check_descriptor_limit_for_hosts(100), "cannot start a job on 100 hosts: ");
+  });
+}
+
 // dlaunch raises its own soft limit, but its helpers and workers have the one it was started with.
 TEST(ProcessLimits, TooLowASoftLimitIsNamed) {
   OtherProcess([](const std::string&) {
