@@ -156,7 +156,7 @@ endif()
 set_tests_properties(failover.ThreeEndpoints.test_no_worker_outlives_the_time_in_which_its_node_may_be_missed
   PROPERTIES LABELS "process;unsanitized")
 dlaunch_script_tests(NAME odd_start SCRIPT process/odd_start_test.py BASE OddStart)
-dlaunch_script_tests(NAME container SCRIPT process/container_test.py BASE Container)
+dlaunch_script_tests(NAME container SCRIPT process/container_test.py BASE unittest.TestCase)
 dlaunch_script_tests(NAME kubernetes SCRIPT process/kubernetes_test.py BASE Kubernetes)
 dlaunch_script_tests(NAME hosts SCRIPT process/hosts_test.py BASE Hosts)
 dlaunch_script_tests(NAME ssh SCRIPT process/ssh_test.py BASE Hosts)
