@@ -227,11 +227,12 @@ Result<void> take_mpi(const Options& options, const MachineFacts& machine, JobPl
   }
   const bool is_alone = machine.mpi_library == MpiLibrary::open_mpi && !machine.has_mpi_world && !is_one;
   if (!is_alone || plan.job.mpi != agent::MpiStart::none || options.mpi == Mpi::none) return {};
-  plan.warnings.push_back(plan.program +
-                          " is linked with Open MPI, which finds no other ranks here: each of its processes "
-                          "will be rank 0 of 1, because this dlaunch was built without libpmix. Start it "
-                          "with mpirun -n N " +
-                          plan.program + ", or build dlaunch where libpmix is (Debian: libpmix-dev)");
+  plan.warnings.push_back(
+      plan.program +
+      " is linked with Open MPI, whose ranks find each other with dlaunch-pmix, which is not "
+      "in dlaunch's library folder: each of its processes will be rank 0 of 1. Start it "
+      "with mpirun -n N " +
+      plan.program + ", or build dlaunch where libpmix is (Debian: libpmix-dev)");
   return {};
 }
 

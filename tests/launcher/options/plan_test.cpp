@@ -339,7 +339,8 @@ TEST(Plan, PmixIsOfferedToProgramsThatNeedIt) {
 
 TEST(Plan, PmixThatWasNotBuiltIsRefused) {
   EXPECT_EQ(refused({"--mpi=pmix", "./x"}),
-            "--mpi=pmix is not available: there is no dlaunch-pmix in dlaunch's library folder; build dlaunch where "
+            "--mpi=pmix is not available: there is no dlaunch-pmix in dlaunch's library folder; build "
+            "dlaunch where "
             "libpmix is (Debian: libpmix-dev), or start the program with mpirun");
 }
 
@@ -348,12 +349,12 @@ TEST(Plan, RanksThatMpiWillNotFindAreReported) {
   facts.mpi_library = MpiLibrary::open_mpi;
   const Words two{"--nproc-per-node=2", "./x"};
   ASSERT_EQ(planned(two, facts).warnings.size(), 1U);
-  EXPECT_EQ(
-      planned(two, facts).warnings.front(),
-      "./x is linked with Open MPI, which finds no other ranks here: each of its processes will be rank 0 of "
-      "1, "
-      "because this dlaunch was built without libpmix. Start it with mpirun -n N ./x, or build dlaunch where "
-      "libpmix is (Debian: libpmix-dev)");
+  EXPECT_EQ(planned(two, facts).warnings.front(),
+            "./x is linked with Open MPI, whose ranks find each other with dlaunch-pmix, which is not in "
+            "dlaunch's library folder: "
+            "each of its processes will be rank 0 of 1. Start it with mpirun -n N ./x, or build dlaunch "
+            "where libpmix is "
+            "(Debian: libpmix-dev)");
   EXPECT_TRUE(planned({"./x"}, facts).warnings.empty()) << "it is one rank";
   EXPECT_TRUE(planned({"--nproc-per-node=2", "--mpi=none", "./x"}, facts).warnings.empty());
   facts.has_mpi_world = true;

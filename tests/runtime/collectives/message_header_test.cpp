@@ -45,7 +45,7 @@ TEST(MessageHeader, HasItsBytesWhereOtherRanksExpectThem) {
   std::vector<unsigned char> bytes(sizeof header);
   std::memcpy(bytes.data(), &header, sizeof header);
   EXPECT_EQ(std::vector<unsigned char>(bytes.begin(), bytes.begin() + 12),
-            (std::vector<unsigned char>{'D', 'L', 'X', '4', static_cast<unsigned char>(call.kind),
+            (std::vector<unsigned char>{'D', 'L', 'X', '5', static_cast<unsigned char>(call.kind),
                                         static_cast<unsigned char>(call.dtype),
                                         static_cast<unsigned char>(call.op), 2, 0xfe, 0xff, 0xff, 0xff}));
   EXPECT_EQ(bytes[16], 0x88);
