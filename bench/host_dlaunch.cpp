@@ -1,4 +1,5 @@
-// Our side of host_bench.py, started by dlaunch, and of mpi_bench.py, started by mpirun (HOST_BENCH_BACKEND=mpi).
+// Our side of host_bench.py, started by dlaunch, and of mpi_bench.py, started by mpirun
+// (HOST_BENCH_BACKEND=mpi).
 #include <dlaunch/distributed.h>
 
 #include <cstdlib>

@@ -25,12 +25,12 @@ inline constexpr int any_source = -1;
 // warning, once if one cause ends several operations.
 //
 // An operation on CUDA tensors runs on a stream of the GPU, and the host goes on: wait() makes the calling
-// thread's current stream (stream.h) wait for it, as in torch.distributed, and is_completed() and is_success()
-// report that it has been started and ordered so. (Of a backend other than nccl the copies run on a stream:
-// wait() returns when the last one is in it.) then(), get_future(), synchronize() and a
-// wait() with a timeout are about the end on the device. The tensor's memory must stay valid until then, or
-// be freed in an order of streams. With the environment variable TORCH_NCCL_BLOCKING_WAIT=1 (or
-// NCCL_BLOCKING_WAIT=1) all members are about the end on the device, and wait() blocks.
+// thread's current stream (stream.h) wait for it, as in torch.distributed, and is_completed() and
+// is_success() report that it has been started and ordered so. (Of a backend other than nccl the copies run
+// on a stream: wait() returns when the last one is in it.) then(), get_future(), synchronize() and a wait()
+// with a timeout are about the end on the device. The tensor's memory must stay valid until then, or be freed
+// in an order of streams. With the environment variable TORCH_NCCL_BLOCKING_WAIT=1 (or NCCL_BLOCKING_WAIT=1)
+// all members are about the end on the device, and wait() blocks.
 //
 // For `dlaunch --hang-timeout` a message counts as waiting during wait(), after then() or get_future(), and
 // while the program polls it (is_completed() and the like, or a short wait()). A receive that was posted in
