@@ -31,32 +31,24 @@ def sums(size):
     return [f"rank {rank} of {size}: sum {total}, RANK {rank}" for rank in range(size)]
 
 
-class Mpich:
+class MpiProgram(Launch):
+    """Of MPICH; the classes for Open MPI say so."""
+
     program = MPICH
     offer = "--mpi=pmi"
+    needs = (MPICH,)
+    package = "mpicc.mpich (Debian: libmpich-dev)"
 
     def setUp(self):
         super().setUp()
-        if not os.access(MPICH, os.X_OK):
-            self.skipTest("there is no mpicc.mpich (Debian: libmpich-dev)")
-
-
-class OpenMpi:
-    program = OPEN_MPI
-    offer = "--mpi=pmix"
-
-    def setUp(self):
-        super().setUp()
-        if not os.access(OPEN_MPI, os.X_OK) or not os.access(PMIX, os.X_OK):
-            self.skipTest("there is no mpicc.openmpi or no libpmix (Debian: libopenmpi-dev)")
-
-
-class OneNode:
-    """For each MPI."""
+        if not all(os.access(program, os.X_OK) for program in self.needs):
+            self.skipTest(f"there is no {self.package}")
 
     def run_ranks(self, size, *arguments):
         return self.run_dlaunch(f"--nproc-per-node={size}", *arguments)
 
+
+class OneNode(MpiProgram):
     def test_ranks_find_each_other(self):
         done = self.run_ranks(3, self.program)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -98,8 +90,8 @@ class OneNode:
         self.assertEqual(sorted(done.stdout.splitlines()), sums(2), done.stderr)
 
 
-class TwoHosts:
-    """Two ranks on each of two hosts, for each MPI. UCX chooses how MPICH's communicate: with UCX_TLS=tcp MPICH 4.0's MPI_Finalize
+class TwoHosts(MpiProgram):
+    """Two ranks on each of two hosts. UCX chooses how MPICH's communicate: with UCX_TLS=tcp MPICH 4.0's MPI_Finalize
     hangs in one of three runs, under its own mpiexec too."""
 
     def setUp(self):
@@ -143,7 +135,7 @@ class TwoHosts:
         self.assertEqual(lines, [sums(4)[:2], sums(4)[2:]])
 
 
-class MpichOnOneNode(Mpich, OneNode, Launch):
+class MpichAlone(MpiProgram):
     def test_an_mpiexec_in_a_worker_starts_ranks_of_its_own(self):
         mpiexec = shutil.which("mpiexec.hydra")
         if mpiexec is None:
@@ -164,7 +156,12 @@ class MpichOnOneNode(Mpich, OneNode, Launch):
                              done.stderr)
 
 
-class OpenMpiOnOneNode(OpenMpi, OneNode, Launch):
+class OpenMpiOnOneNode(OneNode):
+    program = OPEN_MPI
+    offer = "--mpi=pmix"
+    needs = (OPEN_MPI, PMIX)
+    package = "mpicc.openmpi, or no libpmix (Debian: libopenmpi-dev)"
+
     def test_more_ranks_than_processors_give_way_to_each_other(self):
         done = self.run_ranks(8, OPEN_MPI)
         self.assertEqual(sorted(done.stdout.splitlines()), sums(8), done.stderr)
@@ -199,11 +196,12 @@ class OpenMpiOnOneNode(OpenMpi, OneNode, Launch):
         self.assertIn("./missing", summary(done.stderr))
 
 
-class MpichOnTwoHosts(Mpich, TwoHosts, Launch):
-    pass
+class OpenMpiOnTwoHosts(TwoHosts):
+    program = OPEN_MPI
+    offer = "--mpi=pmix"
+    needs = (OPEN_MPI, PMIX)
+    package = "mpicc.openmpi, or no libpmix (Debian: libopenmpi-dev)"
 
-
-class OpenMpiOnTwoHosts(OpenMpi, TwoHosts, Launch):
     def test_a_node_that_offers_no_pmix_is_rejected(self):
         port = free_port()
         self.start_node(0, port, OPEN_MPI)
