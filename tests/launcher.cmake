@@ -171,6 +171,8 @@ dlaunch_script_tests(NAME hang SCRIPT process/hang_test.py BASE Hang)
 dlaunch_script_tests(NAME mpi_launch SCRIPT process/mpi_test.py BASE Launch)
 get_directory_property(mpi_launch_tests TESTS)
 list(FILTER mpi_launch_tests INCLUDE REGEX "^mpi_launch\\.")
+set_property(TEST ${mpi_launch_tests} APPEND PROPERTY ENVIRONMENT
+  "LSAN_OPTIONS=print_suppressions=0:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/process/libpmix.supp")
 foreach(mpi mpich openmpi)
   string(TOUPPER ${mpi} name)
   find_program(DLAUNCH_MPICC_${name} mpicc.${mpi})

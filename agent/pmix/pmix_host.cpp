@@ -79,6 +79,7 @@ int PmixHost::begin(const PmixWorld& world) {
     PMIx_Info_load(&options[2], PMIX_SYSTEM_TMPDIR, world.folder.c_str(), PMIX_STRING);
   }
   pmix_status_t status = PMIx_server_init(&module, options.data(), options.size());
+  for (pmix_info_t& option : options) PMIX_INFO_DESTRUCT(&option);
   if (!is_done(status)) return fail("cannot start a PMIx server", status);
   JobData job(world);
   status =
