@@ -19,6 +19,9 @@ using namespace dlaunch::agent;
 template <class Server>
 class Node {
  public:
+  // Its clients are numbered 0 and 1; of PMIx 1 is the process that serves it.
+  static constexpr int slots = std::is_same_v<Server, PmixServer> ? 1 : 2;
+
   void take(int local_rank, std::string_view piece) {
     for (const PmiAction& action : server_.on_bytes(local_rank, piece)) look(action);
     if (!arrived_) return;
@@ -28,9 +31,6 @@ class Node {
   }
 
  private:
-  // Its clients are numbered 0 and 1; of PMIx 1 is the process that serves it.
-  static constexpr int slots = std::is_same_v<Server, PmixServer> ? 1 : 2;
-
   void look(const PmiAction& action) {
     if (const auto* reply = std::get_if<PmiReply>(&action)) {
       require(!dropped_.contains(reply->client));
@@ -56,7 +56,8 @@ class Node {
 template <class Server>
 void send_all(std::size_t piece, std::string_view all) {
   Node<Server> node;
-  for (std::size_t at = 0; at < all.size(); at += piece) node.take(2 - slots, all.substr(at, piece));
+  for (std::size_t at = 0; at < all.size(); at += piece)
+    node.take(2 - Node<Server>::slots, all.substr(at, piece));
   Node<Server> both;  // line by line, one rank after the other
   int rank = 0;
   for (std::size_t at = 0; at < all.size();) {
