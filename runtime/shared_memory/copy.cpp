@@ -9,24 +9,22 @@ constexpr std::size_t least = 2048;  // below, memmove takes no "rep movsb"
 constexpr std::size_t width = 32;
 constexpr std::size_t step = 4 * width;
 
-// Of any alignment, and of any type.
-using Vector = char __attribute__((vector_size(width), aligned(1), may_alias));
+using Vector = char __attribute__((vector_size(width)));
 
 // All loads of a step come before its stores, so that the compiler does not make a call of memmove of the
 // loop. Returns how many bytes it has copied: all but those behind the last whole step.
 inline __attribute__((always_inline)) std::size_t copy_steps(char* to, const char* from, std::size_t size) {
   std::size_t at = 0;
   for (; at + step <= size; at += step) {
-    const auto* const source = reinterpret_cast<const Vector*>(from + at);
-    auto* const target = reinterpret_cast<Vector*>(to + at);
-    const Vector first = source[0];
-    const Vector second = source[1];
-    const Vector third = source[2];
-    const Vector fourth = source[3];
-    target[0] = first;
-    target[1] = second;
-    target[2] = third;
-    target[3] = fourth;
+    Vector bytes[4];
+    std::memcpy(&bytes[0], from + at, width);
+    std::memcpy(&bytes[1], from + at + width, width);
+    std::memcpy(&bytes[2], from + at + 2 * width, width);
+    std::memcpy(&bytes[3], from + at + 3 * width, width);
+    std::memcpy(to + at, &bytes[0], width);
+    std::memcpy(to + at + width, &bytes[1], width);
+    std::memcpy(to + at + 2 * width, &bytes[2], width);
+    std::memcpy(to + at + 3 * width, &bytes[3], width);
   }
   return at;
 }
