@@ -50,30 +50,42 @@ def run(command, arguments, environment):
     return cells
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--operation", default="all")
-    parser.add_argument("--smallest", default="4")
-    parser.add_argument("--largest", default=str(64 << 20))
-    parser.add_argument("--factor", default="4")
-    parser.add_argument("--seconds", default="0.2")
-    parser.add_argument("--shared", action="store_true")
-    parser.add_argument("--tcp", action="store_true")
-    options = parser.parse_args()
+def parser(largest, factor, seconds):
+    """The options of a comparison, with what is usual for it."""
+    made = argparse.ArgumentParser()
+    made.add_argument("--ranks", type=int, default=2)
+    made.add_argument("--runs", type=int, default=5)
+    made.add_argument("--operation", default="all")
+    made.add_argument("--smallest", default="4")
+    made.add_argument("--largest", default=str(largest))
+    made.add_argument("--factor", default=str(factor))
+    made.add_argument("--seconds", default=str(seconds))
+    return made
+
+
+def measure(sides, options):
+    """The sides, name -> (command, environment), in turn, as often as the options say. Name -> cell -> times."""
     arguments = [options.operation, options.smallest, options.largest, options.factor, options.seconds]
+    times = {name: {} for name in sides}
+    for _ in range(options.runs):
+        for name, (command, environment) in sides.items():
+            for cell, time in run(command, arguments, environment).items():
+                times[name].setdefault(cell, []).append(time)
+    return times
+
+
+def main():
+    words = parser(largest=64 << 20, factor=4, seconds=0.2)
+    words.add_argument("--shared", action="store_true")
+    words.add_argument("--tcp", action="store_true")
+    options = words.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         sides = {name: (command, {}) for name, command in commands(options.ranks, folder).items()}
         if options.shared:
             sides["dlaunch in place"] = (sides["dlaunch"][0], {"HOST_BENCH_SHARED": "1"})
         if options.tcp:
             sides["dlaunch over TCP"] = (sides["dlaunch"][0], {"DLAUNCH_SHM": "0"})
-        times = {name: {} for name in sides}
-        for _ in range(options.runs):
-            for name, (command, environment) in sides.items():
-                for cell, time in run(command, arguments, environment).items():
-                    times[name].setdefault(cell, []).append(time)
+        times = measure(sides, options)
     print(f"{options.ranks} ranks, medians of {options.runs} runs, microseconds")
     print(f"{'operation':15}{'bytes':>10}" + "".join(f"{name:>18}" for name in sides) + f"{'by faster MPI':>15}")
     for cell in times["dlaunch"]:

@@ -7,25 +7,15 @@ For each MPI that is there: the median of each cell in microseconds, bare (block
 call MPI to have deadlines, and through the backend; and what the backend adds to the non-blocking call.
 """
 
-import argparse
 import os
 import statistics
 import tempfile
 
-from host_bench import BUILD, commands, run
+from host_bench import BUILD, commands, measure, parser
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--operation", default="all")
-    parser.add_argument("--smallest", default="4")
-    parser.add_argument("--largest", default=str(4 << 20))
-    parser.add_argument("--factor", default="32")
-    parser.add_argument("--seconds", default="0.1")
-    options = parser.parse_args()
-    arguments = [options.operation, options.smallest, options.largest, options.factor, options.seconds]
+    options = parser(largest=4 << 20, factor=32, seconds=0.1).parse_args()
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         begun = commands(options.ranks, other, ["-DNON_BLOCKING"])
         for name, command in commands(options.ranks, folder).items():
@@ -33,11 +23,7 @@ def main():
                 continue
             sides = {"bare": (command, {}), "non-blocking": (begun[name], {}),
                      "backend": ([*command[:-1], os.path.join(BUILD, "bin/host_dlaunch")], {"HOST_BENCH_BACKEND": "mpi"})}
-            times = {side: {} for side in sides}
-            for _ in range(options.runs):
-                for side, (program, environment) in sides.items():
-                    for cell, time in run(program, arguments, environment).items():
-                        times[side].setdefault(cell, []).append(time)
+            times = measure(sides, options)
             print(f"{name}, {options.ranks} ranks, medians of {options.runs} runs, microseconds")
             print(f"{'operation':15}{'bytes':>10}" + "".join(f"{side:>14}" for side in sides) + f"{'adds':>12}{'ratio':>8}")
             for cell in times["bare"]:

@@ -86,8 +86,7 @@ int PmixHost::begin(const PmixWorld& world) {
       PMIx_server_register_nspace(world.name.c_str(), world.slots, job.data(), job.size(), nullptr, nullptr);
   if (!is_done(status)) return fail("cannot describe the job to PMIx", status);
   for (int i = 0; i < world.slots; ++i) {
-    pmix_proc_t proc;
-    PMIX_LOAD_PROCID(&proc, world.name.c_str(), static_cast<pmix_rank_t>(world.base_rank + i));
+    const pmix_proc_t proc = proc_of(i);
     status = PMIx_server_register_client(&proc, getuid(), getgid(), nullptr, nullptr, nullptr);
     if (!is_done(status)) return fail("cannot describe a rank to PMIx", status);
     if (!send_variables(i)) return 1;
@@ -97,8 +96,7 @@ int PmixHost::begin(const PmixWorld& world) {
 
 // What the library would set in the environment of a process that this one forks.
 bool PmixHost::send_variables(int local_rank) {
-  pmix_proc_t proc;
-  PMIX_LOAD_PROCID(&proc, world_.name.c_str(), static_cast<pmix_rank_t>(world_.base_rank + local_rank));
+  const pmix_proc_t proc = proc_of(local_rank);
   char** variables = nullptr;
   const pmix_status_t status = PMIx_server_setup_fork(&proc, &variables);
   if (!is_done(status)) return fail("cannot set up a rank", status) == 0;
@@ -176,6 +174,12 @@ bool PmixHost::end_fence() {
 }
 
 // --- the library's calls ---
+
+pmix_proc_t PmixHost::proc_of(int local_rank) const {
+  pmix_proc_t proc;
+  PMIX_LOAD_PROCID(&proc, world_.name.c_str(), static_cast<pmix_rank_t>(world_.base_rank + local_rank));
+  return proc;
+}
 
 std::string PmixHost::local_rank_of(const pmix_proc_t& proc) const {
   return std::to_string(static_cast<std::int64_t>(proc.rank) - world_.base_rank);

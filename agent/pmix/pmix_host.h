@@ -37,6 +37,7 @@ class PmixHost {
   bool send_variables(int local_rank);
   void send_fence(const std::string& data);
   bool end_fence();
+  [[nodiscard]] pmix_proc_t proc_of(int local_rank) const;
   [[nodiscard]] std::string local_rank_of(const pmix_proc_t& proc) const;
   [[nodiscard]] bool is_of_all(const pmix_proc_t procs[], std::size_t count) const;
   [[nodiscard]] bool is_of_this_node(const pmix_proc_t procs[], std::size_t count) const;

@@ -202,22 +202,26 @@ Result<void> take_places(const Options& options, const MachineFacts& machine, Jo
   return options.node.virtual_local_rank ? give_single_gpus(machine, places) : Result<void>{};
 }
 
-agent::MpiStart mpi_start(const Options& options, const MachineFacts& machine, bool is_one) {
+// One rank needs no help to find others. Under an mpirun the program finds mpirun's ranks.
+bool needs_pmix(const MachineFacts& machine, const JobPlan& plan) {
+  const bool is_one = plan.node.slots == 1 && plan.job.nnodes == 1;
+  return machine.mpi_library == MpiLibrary::open_mpi && !machine.has_mpi_world && !is_one;
+}
+
+agent::MpiStart mpi_start(const Options& options, const MachineFacts& machine, const JobPlan& plan) {
   if (options.mpi == Mpi::pmi) return agent::MpiStart::pmi;
   if (options.mpi == Mpi::pmix) return agent::MpiStart::pmix;
   if (options.mpi == Mpi::none) return agent::MpiStart::none;
   if (machine.mpi_library == MpiLibrary::mpich) return agent::MpiStart::pmi;
-  // One rank needs no help to find others. Under an mpirun the program finds mpirun's ranks.
-  const bool needs_pmix = machine.mpi_library == MpiLibrary::open_mpi && !machine.has_mpi_world && !is_one;
-  return needs_pmix && !machine.pmix_program.empty() ? agent::MpiStart::pmix : agent::MpiStart::none;
+  const bool is_offered = needs_pmix(machine, plan) && !machine.pmix_program.empty();
+  return is_offered ? agent::MpiStart::pmix : agent::MpiStart::none;
 }
 
 // PMI and PMIx are offered by themselves only to programs that are linked with an MPI that needs them: to
 // others they would do harm. A single rank that calls MPI_Init, by itself or in a library that it loads,
 // would wait for all others; and a program that a worker starts would take itself for that worker.
 Result<void> take_mpi(const Options& options, const MachineFacts& machine, JobPlan& plan) {
-  const bool is_one = plan.node.slots == 1 && plan.job.nnodes == 1;
-  plan.job.mpi = mpi_start(options, machine, is_one);
+  plan.job.mpi = mpi_start(options, machine, plan);
   if (plan.job.mpi == agent::MpiStart::pmix) {
     if (machine.pmix_program.empty())
       return Error{ErrorKind::refused, "--mpi=pmix is not available", "",
@@ -225,8 +229,8 @@ Result<void> take_mpi(const Options& options, const MachineFacts& machine, JobPl
                    "build dlaunch where libpmix is (Debian: libpmix-dev), or start the program with mpirun"};
     plan.node.pmix_program = machine.pmix_program;
   }
-  const bool is_alone = machine.mpi_library == MpiLibrary::open_mpi && !machine.has_mpi_world && !is_one;
-  if (!is_alone || plan.job.mpi != agent::MpiStart::none || options.mpi == Mpi::none) return {};
+  const bool is_left_alone = options.mpi == Mpi::automatic && plan.job.mpi == agent::MpiStart::none;
+  if (!is_left_alone || !needs_pmix(machine, plan)) return {};
   plan.warnings.push_back(
       plan.program +
       " is linked with Open MPI, whose ranks find each other with dlaunch-pmix, which is not "
