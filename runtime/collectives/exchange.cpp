@@ -121,7 +121,7 @@ void Exchange::check_next_of(int peer, std::size_t expected_length, int& overtak
   const std::byte* const message = peek(peer);
   if (message == nullptr) return;
   const MessageHeader header = header_in(message);
-  if (header.sequence > sequence_ && ++overtaken < overtaking_limit) return;
+  if (is_earlier(sequence_, header.sequence) && ++overtaken < overtaking_limit) return;
   // Short messages may have come behind the missing long one.
   const bool is_behind = header.sequence == sequence_ && header.place == MessageHeader::Place::later;
   if (is_behind) return check_call(peer, header);
@@ -138,8 +138,8 @@ const std::byte* Exchange::peek(int peer) {
 }
 
 bool Exchange::is_old(int peer, const MessageHeader& header) const {
-  if (header.magic != MessageHeader::expected_magic || header.sequence > sequence_) return false;
-  if (header.sequence < sequence_) return header.place >= MessageHeader::Place::announced;
+  if (header.magic != MessageHeader::expected_magic || is_earlier(sequence_, header.sequence)) return false;
+  if (is_earlier(header.sequence, sequence_)) return header.place >= MessageHeader::Place::announced;
   if (header.place == MessageHeader::Place::none) return header.fingerprint() == fingerprint_;
   const bool got_it = (peer_states_[static_cast<std::size_t>(peer)] & got_long) != 0;
   return header.place == MessageHeader::Place::announced && got_it;

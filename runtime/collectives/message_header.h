@@ -8,11 +8,15 @@
 
 namespace dlaunch::internal {
 
-// The number of a call in its messages: it grows, also from part to part.
+// The number of a call in its messages: it grows, also from part to part, and after 2^48 calls begins again.
 constexpr std::uint64_t call_number(std::uint64_t sequence, std::uint16_t part) {
   return sequence << 16U | part;
 }
 constexpr std::uint64_t sequence_of(std::uint64_t number) { return number >> 16U; }
+// Whether the call `number` is behind the call `other`, also if the numbers began again between the two.
+constexpr bool is_earlier(std::uint64_t number, std::uint64_t other) {
+  return static_cast<std::int64_t>(number - other) < 0;
+}
 
 // The first 64 bytes of a message in the eager channel; a cache line keeps the content behind it aligned.
 struct MessageHeader {

@@ -73,10 +73,11 @@ class NotifyingTransport final : public test::ForwardingTransport {
   NotifyingChannel eager_channel_;
 };
 
-// A rank that makes calls one after another.
+// A rank that makes calls one after another; `before`: the number before the first.
 class Caller {
  public:
-  explicit Caller(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  explicit Caller(std::unique_ptr<Transport> transport, std::uint64_t before = 0)
+      : transport_(std::move(transport)), number_(before) {}
 
   void fingerprint(const std::function<void(Exchange&)>& body,
                    const CollectiveFingerprint& fingerprint = {}) {
@@ -93,7 +94,7 @@ class Caller {
  private:
   const std::unique_ptr<Transport> transport_;
   Workspace workspace_;
-  std::uint64_t number_ = 0;
+  std::uint64_t number_;
 };
 
 std::vector<std::byte> message(std::size_t length, int number) {
@@ -116,39 +117,49 @@ void expect(Exchange& exchange, int peer, std::size_t length, int number) {
 
 // Rank 2 is late in every call, so rank 0 announces its messages to both others; rank 1 has its message by
 // then.
-TEST(Exchange, DropsAnnouncementsThatComeTooLate) {
+void expect_late_announcements_are_dropped(std::size_t next, std::uint64_t before) {
   constexpr int calls = 2 * EagerChannel::max_unreceived;
-  for (const std::size_t next : {long_message, Exchange::eager_limit, std::size_t{4}}) {
-    NotificationCounts told;
-    Count received;  // calls of rank 1
-    expect_success(on_ranks(3, [&](std::unique_ptr<Transport> transport) {
-      const int rank = transport->rank();
-      Caller caller(std::make_unique<NotifyingTransport>(std::move(transport), told));
-      for (int number = 0; number < calls; ++number) {
-        caller.fingerprint([&](Exchange& exchange) {
-          const std::vector<std::byte> bytes = message(long_message, number);
-          if (rank == 0) {
-            Exchange::Send first = exchange.send(1, bytes);
-            Exchange::Send second = exchange.send(2, bytes);
-            received.await(number + 1);
-            second.wait();
-            first.wait();
-          } else {
-            if (rank == 2) told[1].await(number + 1);
-            expect(exchange, 0, long_message, number);
-            if (rank == 1) received.add();
-          }
-        });
-        if (rank == 2) {
-          caller.skip();
-          continue;
+  NotificationCounts told;
+  Count received;  // calls of rank 1
+  expect_success(on_ranks(3, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    Caller caller(std::make_unique<NotifyingTransport>(std::move(transport), told), before);
+    for (int number = 0; number < calls; ++number) {
+      caller.fingerprint([&](Exchange& exchange) {
+        const std::vector<std::byte> bytes = message(long_message, number);
+        if (rank == 0) {
+          Exchange::Send first = exchange.send(1, bytes);
+          Exchange::Send second = exchange.send(2, bytes);
+          received.await(number + 1);
+          second.wait();
+          first.wait();
+        } else {
+          if (rank == 2) told[1].await(number + 1);
+          expect(exchange, 0, long_message, number);
+          if (rank == 1) received.add();
         }
-        caller.fingerprint([&](Exchange& exchange) {
-          if (rank == 0) send(exchange, 1, next, number);
-          if (rank == 1) expect(exchange, 0, next, number);
-        });
+      });
+      if (rank == 2) {
+        caller.skip();
+        continue;
       }
-    }));
+      caller.fingerprint([&](Exchange& exchange) {
+        if (rank == 0) send(exchange, 1, next, number);
+        if (rank == 1) expect(exchange, 0, next, number);
+      });
+    }
+  }));
+}
+
+TEST(Exchange, DropsAnnouncementsThatComeTooLate) {
+  for (const std::size_t next : {long_message, Exchange::eager_limit, std::size_t{4}}) {
+    expect_late_announcements_are_dropped(next, 0);
+  }
+}
+
+TEST(Exchange, DropsThemWhenTheNumbersBeginAgain) {
+  for (const std::size_t next : {long_message, Exchange::eager_limit, std::size_t{4}}) {
+    expect_late_announcements_are_dropped(next, std::uint64_t{0} - EagerChannel::max_unreceived);
   }
 }
 
