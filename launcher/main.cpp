@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -39,6 +40,7 @@
 #include "launcher/options/plan.h"
 #include "launcher/options/version_text.h"
 #include "launcher/remote/lifeline.h"
+#include "launcher/remote/relay.h"
 #include "launcher/remote/remote_run.h"
 #include "launcher/report/report_file.h"
 #include "store/base/random.h"
@@ -202,6 +204,11 @@ int run_as_parsed(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (const Command* command = arguments.empty() ? nullptr : find_command(arguments[0]); command != nullptr)
     return command->run({arguments.begin() + 1, arguments.end()});
+
+  // As a dlaunch on another machine has started this one, not a user.
+  constexpr std::string_view relay = "--relay=";
+  if (arguments.size() == 1 && arguments[0].starts_with(relay))
+    return run_relay(arguments[0].substr(relay.size()));
 
   std::string token = take_secret_variable();
   // It belongs to another job's store.

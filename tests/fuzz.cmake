@@ -48,6 +48,7 @@ dlaunch_fuzz_target(NAME fuzz_elf_symbols SOURCE fuzz/fuzz_elf_symbols.cpp LIBS 
 dlaunch_fuzz_target(NAME fuzz_pmi SOURCE fuzz/fuzz_pmi.cpp LIBS dlaunch_agent RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_settings SOURCE fuzz/fuzz_settings.cpp LIBS dlaunch_launcher RUNS 100000)
 dlaunch_fuzz_target(NAME fuzz_slurm_node SOURCE fuzz/fuzz_slurm_node.cpp LIBS dlaunch_launcher_scheduler RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_relay SOURCE fuzz/fuzz_relay.cpp LIBS dlaunch_launcher_remote RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_init_method SOURCE fuzz/fuzz_init_method.cpp LIBS dlaunch_runtime_core RUNS 500000)
 dlaunch_fuzz_target(NAME fuzz_envelopes SOURCE fuzz/fuzz_envelopes.cpp LIBS dlaunch_runtime_core RUNS 500000)
 dlaunch_fuzz_target(NAME fuzz_rpc SOURCE fuzz/fuzz_rpc.cpp LIBS dlaunch_runtime_core RUNS 50000)

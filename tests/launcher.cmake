@@ -64,13 +64,15 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/options/settings_reader_test.cpp
     launcher/options/version_text_test.cpp
     launcher/remote/host_file_test.cpp
-    launcher/remote/host_process_test.cpp
     launcher/remote/local_host_test.cpp
     launcher/remote/remote_dry_run_test.cpp
     launcher/remote/remote_job_test.cpp
     launcher/remote/remote_plan_test.cpp
     launcher/remote/remote_protocol_test.cpp
     launcher/remote/remote_runner_test.cpp
+    launcher/remote/piped_process_test.cpp
+    launcher/remote/relay_protocol_test.cpp
+    launcher/remote/start_tree_test.cpp
     launcher/remote/remote_start_simulation_test.cpp
     launcher/remote/ssh_diagnosis_test.cpp
     launcher/report/clock_time_test.cpp
@@ -106,6 +108,10 @@ endif()
 target_link_libraries(launcher_test PRIVATE launcher_test_tls)
 
 dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher_remote SOURCES launcher/remote/lifeline_test.cpp)
+
+# With dlaunch itself as the relay.
+dlaunch_test(NAME host_tree_test LABELS unit LIBS dlaunch_launcher_remote SOURCES launcher/remote/host_tree_test.cpp)
+add_dependencies(host_tree_test dlaunch)
 
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
@@ -159,7 +165,7 @@ dlaunch_script_tests(NAME odd_start SCRIPT process/odd_start_test.py BASE OddSta
 dlaunch_script_tests(NAME container SCRIPT process/container_test.py BASE unittest.TestCase)
 dlaunch_script_tests(NAME kubernetes SCRIPT process/kubernetes_test.py BASE Kubernetes)
 dlaunch_script_tests(NAME hosts SCRIPT process/hosts_test.py BASE Hosts)
-dlaunch_script_tests(NAME ssh SCRIPT process/ssh_test.py BASE Hosts)
+dlaunch_script_tests(NAME ssh SCRIPT process/ssh_test.py BASE SshHosts)
 if(DLAUNCH_LINKS_STATICALLY)
   dlaunch_script_tests(NAME names SCRIPT process/names_test.py BASE Names)
 endif()

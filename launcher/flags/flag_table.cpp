@@ -140,6 +140,12 @@ constexpr std::array table{
          .help = "remote shell command and its options",
          .fallback = "ssh",
          .group = Group::hosts},
+    Flag{.name = "tree-width",
+         .value = "N",
+         .help = "how many hosts this machine, and each host, may start; more are started by other hosts. 0: "
+                 "this machine starts all",
+         .fallback = "64",
+         .group = Group::hosts},
     Flag{.name = "export",
          .letter = 'x',
          .value = "NAME[=VALUE]",

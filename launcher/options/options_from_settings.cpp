@@ -214,6 +214,7 @@ void parse_hosts_flags(SettingsReader& in, Options& out) {
     return;
   }
   parse_ssh(in, out);
+  if (const auto width = in.integer("tree-width", 0, most_nodes)) out.tree_width = *width;
   for (const char* flag : {"hosts", "hostfile"}) {
     const Setting* named = in.given(flag);
     if (named && named->value.empty()) {

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <set>
+#include <map>
 #include <string_view>
 #include <utility>
 
-#include "launcher/remote/ssh_diagnosis.h"
 #include "launcher/report/report.h"
 #include "store/base/overloaded.h"
 
@@ -17,7 +16,9 @@ using agent::Failure;
 using agent::FailureKind;
 
 RemoteJob::RemoteJob(const RemotePlan& plan, Duration notice)
-    : plan_(plan), notice_(notice), hosts_(plan.hosts.size()) {}
+    : plan_(plan), notice_(notice), hosts_(plan.hosts.size()) {
+  for (std::size_t i = 0; i < hosts_.size(); ++i) waiting_.insert(static_cast<int>(i));
+}
 
 RemoteActions RemoteJob::begin(TimePoint now) {
   RemoteActions out;
@@ -33,10 +34,7 @@ RemoteActions RemoteJob::step(TimePoint now, const RemoteEvent& event) {
                  [&](const HostReady& e) { on_ready(e.node, out); },
                  [&](const HostMessage& e) { on_message(e.node, e.message); },
                  [&](const HostGone& e) { on_gone(now, e, out); },
-                 [&](const HostNotRun& e) {
-                   host(e.node).state = Host::State::gone;
-                   fail(now, not_started(e.node, e.why), 1, out);
-                 },
+                 [&](const HostNotRun& e) { on_not_run(now, e, out); },
                  [&](const UserSignal& e) { on_signal(now, e, out); },
                  [&](const RemoteTimer&) { on_timer(now, out); },
              },
@@ -103,14 +101,19 @@ void RemoteJob::on_message(int node, const AgentMessage& message) {
   }
 }
 
+void RemoteJob::on_not_run(TimePoint now, const HostNotRun& event, RemoteActions& out) {
+  if (start_directly({event.node, {}, event.why}, out)) return;
+  host(event.node).state = Host::State::gone;
+  fail(now, not_started(event.node, event.why), 1, out);
+}
+
 void RemoteJob::on_gone(TimePoint now, const HostGone& gone, RemoteActions& out) {
   Host& one = host(gone.node);
   const bool was_up = one.state == Host::State::up;
+  if (!was_up && start_directly(gone, out)) return;
   one.state = Host::State::gone;
   if (!was_up) {
-    const RemoteHost& planned = plan_.hosts[static_cast<std::size_t>(gone.node)];
-    const StartFailure failure{name(gone.node),         planned.login, gone.node,
-                               planned.command.front(), gone.status,   gone.stderr_tail};
+    const StartFailure failure = start_failure(gone);
     Failure cause = failure_at(gone.node, FailureKind::join, explain(failure));
     if (node_0_waited_in_vain()) return blame(one.abandoned ? did_not_answer(gone.node) : std::move(cause));
     fail(now, std::move(cause), is_usage_error(failure) ? 2 : 1, out);
@@ -155,12 +158,40 @@ void RemoteJob::on_timer(TimePoint now, RemoteActions& out) {
 // --- decisions ---
 
 void RemoteJob::start_more(TimePoint now, RemoteActions& out) {
-  const int most = std::min(static_cast<int>(hosts_.size()), next_ + fan_out - count(Host::State::starting));
-  for (; next_ < most; ++next_) {
-    host(next_).state = Host::State::starting;
-    host(next_).start_deadline = now + plan_.job.join_timeout;
-    out.emplace_back(RunHost{next_});
+  if (waiting_.empty()) return;
+  std::map<int, int> starting;  // by starter
+  for (const int node : in({Host::State::starting})) ++starting[starter_of(node)];
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    const int node = *next;
+    const int starter = starter_of(node);
+    const bool can = starter == started_from_here || host(starter).state != Host::State::waiting;
+    if (!can || starting[starter] >= fan_out) {
+      ++next;
+      continue;
+    }
+    ++starting[starter];
+    host(node).state = Host::State::starting;
+    host(node).start_deadline = now + plan_.job.join_timeout;
+    out.emplace_back(RunHost{node, host(node).directly});
+    next = waiting_.erase(next);
   }
+}
+
+// This machine may have a key, a name or a route that the starter does not have. False: it would meet the
+// same failure.
+bool RemoteJob::start_directly(const HostGone& gone, RemoteActions& out) {
+  Host& one = host(gone.node);
+  const int starter = starter_of(gone.node);
+  const bool is_wanted = hurry_ == Hurry::none && !one.abandoned && one.state == Host::State::starting;
+  if (starter == started_from_here || !is_wanted || has_answered(start_failure(gone))) return false;
+  one.directly = true;
+  one.state = Host::State::waiting;
+  waiting_.insert(gone.node);
+  if (std::exchange(some_directly_, true)) return true;
+  out.emplace_back(agent::LogMessage{
+      agent::Severity::warning, "host " + name(starter) + " " + explain(start_failure(gone)) +
+                                    "; this machine connects to such hosts itself (--tree-width=0: to all)"});
+  return true;
 }
 
 void RemoteJob::fail(TimePoint now, Failure failure, int exit_code, RemoteActions& out) {
@@ -282,6 +313,11 @@ std::vector<int> RemoteJob::in(std::initializer_list<Host::State> states) const 
   return nodes;
 }
 
+int RemoteJob::starter_of(int node) const {
+  const auto at = static_cast<std::size_t>(node);
+  return hosts_[at].directly ? started_from_here : plan_.hosts[at].starter;
+}
+
 const std::string& RemoteJob::name(int node) const {
   return plan_.hosts[static_cast<std::size_t>(node)].name;
 }
@@ -306,6 +342,11 @@ Failure RemoteJob::did_not_answer(int node) const {
   const std::string& way = plan_.hosts[static_cast<std::size_t>(node)].command.front();
   return not_started(node, "it did not answer while node 0 waited; '" + way + " " + name(node) +
                                " true' must succeed without a prompt");
+}
+
+StartFailure RemoteJob::start_failure(const HostGone& gone) const {
+  const RemoteHost& planned = plan_.hosts[static_cast<std::size_t>(gone.node)];
+  return {name(gone.node), planned.login, gone.node, planned.command.front(), gone.status, gone.stderr_tail};
 }
 
 // The failure of a host that was up: its own report, if it sent one.

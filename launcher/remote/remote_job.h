@@ -3,13 +3,14 @@
 //   running --a host cannot be started, a signal came, node 0 is lost or has ended--> ending --all gone-->
 //   ended
 //
-// It starts a dlaunch on every host, a bounded number at a time. Once they are up, they decide among
-// themselves about the job (agent/control/coordinator.h); node 0's exit code and report are the job's.
-// RemoteJob decides only what they cannot: what to do about a host that does not start, and when a stop takes
-// too long.
+// It starts a dlaunch on every host: itself, or through another host (RemoteHost::starter). If that one
+// cannot connect to it, this machine tries. Once they are up, they decide among themselves about the job
+// (agent/control/coordinator.h); node 0's exit code and report are the job's. RemoteJob decides only what
+// they cannot: what to do about a host that does not start, and when a stop takes too long.
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "agent/model/job.h"
 #include "agent/model/log_message.h"
 #include "launcher/remote/remote_plan.h"
+#include "launcher/remote/ssh_diagnosis.h"
 #include "store/base/time.h"
 
 namespace dlaunch::launcher {
@@ -33,7 +35,7 @@ struct HostMessage {
   int node = 0;
   AgentMessage message;
 };
-// The process for this node on this machine has ended, and all its output has been read.
+// The process for this node, here or on its starter's host, has ended, and all its output has been read.
 struct HostGone {
   int node = 0;
   agent::ExitStatus status;
@@ -54,8 +56,10 @@ using RemoteEvent = std::variant<HostReady, HostMessage, HostGone, HostNotRun, U
 
 // --- actions ---
 
+// Starts the node's dlaunch from its starter, or from this machine in any case.
 struct RunHost {
   int node = 0;
+  bool directly = false;
   bool operator==(const RunHost&) const = default;
 };
 struct PassSignal {
@@ -97,7 +101,7 @@ struct RemoteOutcome {
 
 class RemoteJob {
  public:
-  // How many hosts may be starting at a time.
+  // How many hosts may be starting at a time from one machine.
   static constexpr int fan_out = 64;
   // Longer than the agents themselves need to end.
   static constexpr Duration end_margin = std::chrono::seconds(10);
@@ -124,6 +128,7 @@ class RemoteJob {
     enum class State { waiting, starting, up, gone };
     State state = State::waiting;
     std::optional<TimePoint> start_deadline;  // none: it has passed, or the host was not started yet
+    bool directly = false;                    // its starter could not connect to it
     bool abandoned = false;                   // dlaunch gave up while it was starting
     std::optional<int> exit_code;             // reported by its dlaunch before its end
     std::vector<std::string> report;
@@ -134,11 +139,13 @@ class RemoteJob {
 
   void on_ready(int node, RemoteActions& out);
   void on_message(int node, const AgentMessage& message);
+  void on_not_run(TimePoint now, const HostNotRun& event, RemoteActions& out);
   void on_gone(TimePoint now, const HostGone& gone, RemoteActions& out);
   void on_signal(TimePoint now, const UserSignal& signal, RemoteActions& out);
   void on_timer(TimePoint now, RemoteActions& out);
 
   void start_more(TimePoint now, RemoteActions& out);
+  bool start_directly(const HostGone& gone, RemoteActions& out);
   void fail(TimePoint now, agent::Failure failure, int exit_code, RemoteActions& out);
   void give_up_starting(RemoteActions& out);
   void blame(agent::Failure failure);
@@ -151,11 +158,13 @@ class RemoteJob {
 
   [[nodiscard]] bool node_0_waited_in_vain() const;
   [[nodiscard]] int count(Host::State state) const;
+  [[nodiscard]] int starter_of(int node) const;
   [[nodiscard]] Host& host(int node) { return hosts_[static_cast<std::size_t>(node)]; }
   [[nodiscard]] const std::string& name(int node) const;
   [[nodiscard]] Duration patience() const;
   [[nodiscard]] agent::Failure failure_at(int node, agent::FailureKind kind, std::string why) const;
   [[nodiscard]] agent::Failure not_started(int node, const std::string& why) const;
+  [[nodiscard]] StartFailure start_failure(const HostGone& gone) const;
   [[nodiscard]] agent::Failure did_not_answer(int node) const;
   [[nodiscard]] agent::Failure lost(const HostGone& gone) const;
   [[nodiscard]] std::vector<std::string> reports() const;
@@ -164,7 +173,8 @@ class RemoteJob {
   const RemotePlan& plan_;
   const Duration notice_;
   std::vector<Host> hosts_;
-  int next_ = 0;  // the first host not started yet
+  std::set<int> waiting_;  // the hosts that are not started yet
+  bool some_directly_ = false;
   std::optional<agent::Failure> cause_;
   std::optional<agent::Failure> suspect_;  // the cause, if node 0 does not learn of it
   int cause_code_ = 0;

@@ -20,10 +20,10 @@ constexpr std::array carried_names{"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYT
 constexpr std::array carried_prefixes{"DLAUNCH_", "PET_", "NCCL_", "TORCH_", "GLOO_", "OMP_"};
 
 // Flags that are each host's own, or generated here.
-constexpr std::array not_passed_on{"hosts",       "hostfile",    "ssh",           "export",
-                                   "config",      "scheduler",   "nnodes",        "node-rank",
-                                   "master-addr", "master-port", "rdzv-endpoint", "rdzv-id",
-                                   "local-addr",  "dry-run",     "lifeline",      "token-file"};
+constexpr std::array not_passed_on{"hosts",         "hostfile",  "ssh",        "export",      "config",
+                                   "scheduler",     "nnodes",    "node-rank",  "master-addr", "master-port",
+                                   "rdzv-endpoint", "rdzv-id",   "local-addr", "dry-run",     "lifeline",
+                                   "token-file",    "tree-width"};
 
 bool sets_a_flag(const std::string& variable) {
   static const std::set<std::string> all = [] {
@@ -171,6 +171,11 @@ Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<Ho
   plan.job = options.job;
   if (plan.job.id.empty()) plan.job.id = "hosts-" + hex(facts.random);
   plan.job.nnodes = static_cast<int>(hosts.size());
+  // Node 0 ends the job and must be reached by nothing but this machine. A job that continues without a host
+  // must not lose those that it has started.
+  std::vector<bool> from_here = facts.here;
+  from_here.front() = true;
+  const std::vector<int> starters = start_tree(from_here, plan.fixed_size ? options.tree_width : 0);
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     std::vector<std::string> line{facts.executable, "--lifeline=" + to_text(facts.terms)};
     line.insert(line.end(), common->begin(), common->end());
@@ -186,14 +191,22 @@ Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<Ho
                           here,
                           command_to(hosts[i], here, options.ssh),
                           script_of(facts, carried, line),
-                          {line.begin() + 1, line.end()}});
+                          {line.begin() + 1, line.end()},
+                          starters[i]});
+  }
+  const std::string relay_script =
+      script_of(facts, carried, {facts.executable, "--relay=" + facts.terms.key});
+  for (const int starter : starters) {
+    if (starter != started_from_here)
+      plan.hosts[static_cast<std::size_t>(starter)].relay_script = relay_script;
   }
   return plan;
 }
 
 std::string describe(const RemoteHost& host, int node) {
   std::string out =
-      "node " + std::to_string(node) + ", " + host.name + (host.here ? " (this machine)" : "") + ":\n";
+      "node " + std::to_string(node) + ", " + host.name + (host.here ? " (this machine)" : "") +
+      (host.starter == started_from_here ? "" : ", started by node " + std::to_string(host.starter)) + ":\n";
   out += "  command: " + quoted_line(host.command) + "\n  its standard input:\n";
   for (std::size_t at = 0; at < host.script.size();) {
     const std::size_t end = std::min(host.script.find('\n', at), host.script.size());

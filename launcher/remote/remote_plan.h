@@ -8,6 +8,7 @@
 #include "launcher/options/options.h"
 #include "launcher/remote/host_file.h"
 #include "launcher/remote/remote_protocol.h"
+#include "launcher/remote/start_tree.h"
 #include "store/base/result.h"
 
 namespace dlaunch::launcher {
@@ -26,9 +27,11 @@ struct RemoteHost {
   std::string name;   // without a user
   std::string login;  // as passed to ssh: "user@name"
   bool here = false;
-  std::vector<std::string> command;      // run on this machine; ends in a shell on the host
+  std::vector<std::string> command;      // ends in a shell on the host
   std::string script;                    // that shell's standard input
   std::vector<std::string> arguments{};  // of the dlaunch that it starts
+  int starter = started_from_here;       // the node whose host runs `command`
+  std::string relay_script{};            // if this host starts others: the script for the relay there
 };
 
 struct RemotePlan {

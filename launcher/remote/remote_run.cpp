@@ -188,8 +188,10 @@ int run_on_hosts(const Options& options, const Dependencies& dependencies) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
   if (options.dry_run) return print_plan(*plan, options, dependencies.scheduler_env);
-  if (auto enough = check_descriptor_limit_for_hosts(plan->hosts.size()); !enough)
-    return fail(enough.error());
+  const auto from_here = static_cast<std::size_t>(
+      std::count_if(plan->hosts.begin(), plan->hosts.end(),
+                    [](const RemoteHost& host) { return host.starter == started_from_here; }));
+  if (auto enough = check_descriptor_limit_for_hosts(from_here); !enough) return fail(enough.error());
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   raise_descriptor_limit();

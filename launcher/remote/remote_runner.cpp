@@ -1,10 +1,6 @@
 #include "launcher/remote/remote_runner.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <csignal>
+#include <utility>
 
 #include "launcher/flags/value_parsers.h"
 #include "store/base/log.h"
@@ -28,21 +24,17 @@ RemoteRunner::RemoteRunner(const RemotePlan& plan, Duration notice, Duration rea
       loop_(loop),
       poller_(poller),
       consoles_(consoles),
+      tree_(plan, poller, *this),
       reader_patience_(reader_patience) {
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) hosts_.emplace_back(plan.key);
 }
 
 RemoteRunner::~RemoteRunner() {
-  for (HostProcess& process : hosts_) {
-    disconnect(process);
-    for (HostProcess::Output& output : process.outputs) end(output);
-  }
   for (const agent::Console& one : consoles_) poller_.unwatch(one.fd());
   for (const TimerId timer : {job_timer_, heartbeat_timer_, reader_timer_}) loop_.disarm(timer);
 }
 
 void RemoteRunner::begin() {
-  poller_.on_signal(SIGCHLD, [this](int) { reap(); });
   heartbeat_timer_ = loop_.arm(loop_.now() + heartbeat_interval, *this);
   act(job_.begin(loop_.now()));
   work();
@@ -55,12 +47,7 @@ void RemoteRunner::write_own(std::string_view line) {
   pause_or_resume();
 }
 
-void RemoteRunner::on_readable(int fd) {
-  const auto found = readers_.find(fd);
-  if (found == readers_.end()) return;
-  take_in(found->second.first, found->second.second);
-  pause_or_resume();
-}
+void RemoteRunner::on_readable(int) {}
 
 void RemoteRunner::on_writable(int fd) {
   for (agent::Console& one : consoles_) {
@@ -69,7 +56,6 @@ void RemoteRunner::on_writable(int fd) {
       return pause_or_resume();
     }
   }
-  if (const auto found = writers_.find(fd); found != writers_.end()) feed(hosts_[found->second]);
 }
 
 void RemoteRunner::on_timer(TimerId timer) {
@@ -82,9 +68,10 @@ void RemoteRunner::on_timer(TimerId timer) {
     reader_timer_ = {};
     return look_at_readers();
   }
-  for (HostProcess& process : hosts_) {
-    if (process.up) send(process, alive_line);
+  for (std::size_t node = 0; node < hosts_.size(); ++node) {
+    if (hosts_[node].up) tree_.send(static_cast<int>(node), alive_line);
   }
+  tree_.keep_relays();
   heartbeat_timer_ = loop_.arm(loop_.now() + heartbeat_interval, *this);
 }
 
@@ -109,12 +96,10 @@ void RemoteRunner::work() {
 void RemoteRunner::act(const RemoteActions& actions) {
   for (const RemoteAction& action : actions) {
     std::visit(Overloaded{
-                   [&](const RunHost& a) { run(static_cast<std::size_t>(a.node)); },
-                   [&](const PassSignal& a) { send(at(a.node), signal_line(a.signo)); },
-                   [&](const Disconnect& a) { disconnect(at(a.node)); },
-                   [&](const SignalHost& a) {
-                     if (at(a.node).pid > 0) kill(at(a.node).pid, a.signo);
-                   },
+                   [&](const RunHost& a) { run(a.node, a.directly); },
+                   [&](const PassSignal& a) { tree_.send(a.node, signal_line(a.signo)); },
+                   [&](const Disconnect& a) { tree_.end_input(a.node); },
+                   [&](const SignalHost& a) { tree_.signal(a.node, a.signo); },
                    [&](const ArmRemoteTimer& a) {
                      loop_.disarm(job_timer_);
                      job_timer_ = loop_.arm(a.at, *this);
@@ -128,113 +113,66 @@ void RemoteRunner::act(const RemoteActions& actions) {
 
 // --- processes ---
 
-void RemoteRunner::run(std::size_t node) {
-  const RemoteHost& host = plan_.hosts[node];
-  HostProcess& process = hosts_[node];
+void RemoteRunner::run(int node, bool directly) {
+  const RemoteHost& host = plan_.hosts[static_cast<std::size_t>(node)];
   log::debug("node " + std::to_string(node) + ", " + host.name + ": " + join(host.command, " "));
-  if (auto spawned = spawn(host.command, process); !spawned) {
-    events_.emplace_back(HostNotRun{static_cast<int>(node), spawned.error().message()});
+  Host& one = hosts_[static_cast<std::size_t>(node)];
+  one = Host(plan_.key);
+  if (auto started = tree_.run(node, directly); !started) {
+    events_.emplace_back(HostNotRun{node, started.error().message()});
     return;
   }
+  one.is_running = true;
+}
+
+void RemoteRunner::on_not_run(int node, const std::string& why) {
+  hosts_[static_cast<std::size_t>(node)].is_running = false;
+  happened(HostNotRun{node, why});
+}
+
+void RemoteRunner::on_gone(int node, const agent::ExitStatus& status) {
+  Host& one = hosts_[static_cast<std::size_t>(node)];
+  one.is_running = false;
+  one.up = false;
   for (const Stream stream : {Stream::out, Stream::err}) {
-    const int fd = process.outputs.at(static_cast<std::size_t>(stream)).fd;
-    readers_[fd] = {node, stream};
-    poller_.watch(fd, true, false, *this);
+    one.outputs.at(static_cast<std::size_t>(stream))
+        .lines.finish([&](std::string_view beginning, std::string_view rest) {
+          joined_.assign(beginning).append(rest);
+          pass_on(static_cast<std::size_t>(node), stream, joined_);
+        });
   }
-  writers_[process.input] = node;
-  send(process, plan_.secret_line + host.script);
-}
-
-void RemoteRunner::send(HostProcess& process, std::string_view text) {
-  if (process.input < 0) return;
-  process.unsent.append(text);
-  feed(process);
-}
-
-void RemoteRunner::feed(HostProcess& process) {
-  while (!process.unsent.empty()) {
-    const ssize_t wrote = write(process.input, process.unsent.data(), process.unsent.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0 && errno == EAGAIN) return poller_.watch(process.input, false, true, *this);
-    if (wrote < 0) break;  // it has ended; SIGCHLD follows
-    process.unsent.erase(0, static_cast<std::size_t>(wrote));
-  }
-  process.unsent.clear();
-  poller_.unwatch(process.input);
-}
-
-void RemoteRunner::disconnect(HostProcess& process) {
-  if (process.input < 0) return;
-  poller_.unwatch(process.input);
-  writers_.erase(process.input);
-  close(process.input);
-  process.input = -1;
-  process.unsent.clear();
-}
-
-void RemoteRunner::end(HostProcess::Output& output) {
-  if (output.fd < 0) return;
-  poller_.unwatch(output.fd);
-  readers_.erase(output.fd);
-  close(output.fd);
-  output.fd = -1;
-}
-
-void RemoteRunner::reap() {
-  for (std::size_t node = 0; node < hosts_.size(); ++node) {
-    HostProcess& process = hosts_[node];
-    int status = 0;
-    if (process.pid <= 0 || waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
-    process.pid = 0;
-    process.up = false;
-    // All its output is in the pipes. Do not wait for other holders of the pipes (a shared ssh connection).
-    for (const Stream stream : {Stream::out, Stream::err}) {
-      constexpr int most_reads = 64;
-      for (int i = 0; i < most_reads && take_in(node, stream); ++i) {
-      }
-      end(process.outputs.at(static_cast<std::size_t>(stream)));
-    }
-    disconnect(process);
-    happened(
-        HostGone{static_cast<int>(node), agent::ExitStatus::from_wait_status(status), process.tail.text()});
-  }
+  happened(HostGone{node, status, one.tail.text()});
   pause_or_resume();
 }
 
 // --- output of the hosts ---
 
-bool RemoteRunner::take_in(std::size_t node, Stream stream) {
-  static char buffer[64 * 1024];  // the loop's thread is the only one
-  HostProcess::Output& output = hosts_[node].outputs.at(static_cast<std::size_t>(stream));
-  if (output.fd < 0) return false;
-  const ssize_t got = read(output.fd, buffer, sizeof buffer);
-  if (got < 0 && errno == EINTR) return true;
-  if (got < 0 && errno == EAGAIN) return false;
-  const auto emit = [&](std::string_view beginning, std::string_view rest) {
-    if (beginning.empty()) {
-      pass_on(node, stream, rest);
-    } else {
-      joined_.assign(beginning).append(rest);
-      pass_on(node, stream, joined_);
-    }
-  };
-  if (got > 0) {
-    output.lines.cut(std::string_view(buffer, static_cast<std::size_t>(got)), emit);
-    return true;
-  }
-  output.lines.finish(emit);
-  end(output);
-  return false;
+void RemoteRunner::on_output(int node, Stream stream, std::string_view bytes) {
+  const auto at = static_cast<std::size_t>(node);
+  hosts_[at]
+      .outputs.at(static_cast<std::size_t>(stream))
+      .lines.cut(bytes, [&](std::string_view beginning, std::string_view rest) {
+        if (beginning.empty()) return pass_on(at, stream, rest);
+        joined_.assign(beginning).append(rest);
+        pass_on(at, stream, joined_);
+      });
+  pause_or_resume();
+}
+
+void RemoteRunner::on_connection_words(int node, std::string_view words) {
+  Host& one = hosts_[static_cast<std::size_t>(node)];
+  one.tail.add(words);
+  if (one.up) console(Stream::err).write(words);
 }
 
 void RemoteRunner::pass_on(std::size_t node, Stream stream, std::string_view lines) {
-  HostProcess& process = hosts_[node];
-  for (const StreamPart& part : process.outputs.at(static_cast<std::size_t>(stream)).content.take(lines)) {
+  Host& host = hosts_[node];
+  for (const StreamPart& part : host.outputs.at(static_cast<std::size_t>(stream)).content.take(lines)) {
     if (part.kind == StreamPart::Kind::message) {
       on_message(node, stream, part.message);
       continue;
     }
-    if (stream == Stream::err) process.tail.add(part.text);
+    if (stream == Stream::err) host.tail.add(part.text);
     if (part.kind == StreamPart::Kind::output) console(stream).write(part.text);
   }
 }
@@ -295,15 +233,11 @@ void RemoteRunner::pause_or_resume() {
       poller_.unwatch(one.fd());
     }
     for (std::size_t node = 0; node < hosts_.size(); ++node) {
-      HostProcess::Output& output = hosts_[node].outputs.at(static_cast<std::size_t>(stream));
+      Host::Output& output = hosts_[node].outputs.at(static_cast<std::size_t>(stream));
       const bool pause = must_wait(node, stream, full);
-      if (output.fd < 0 || output.paused == pause) continue;
+      if (!hosts_[node].is_running || output.paused == pause) continue;
       output.paused = pause;
-      if (pause) {
-        poller_.unwatch(output.fd);
-      } else {
-        poller_.watch(output.fd, true, false, *this);
-      }
+      tree_.pause(static_cast<int>(node), stream, pause);
     }
   }
 }

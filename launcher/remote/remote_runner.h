@@ -8,21 +8,20 @@
 
 #include <array>
 #include <deque>
-#include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "agent/output/console.h"
-#include "launcher/remote/host_process.h"
+#include "launcher/remote/host_tree.h"
 #include "launcher/remote/remote_job.h"
+#include "store/base/lines.h"
 #include "store/loop/uv_loop.h"
 #include "store/loop/uv_poller.h"
 
 namespace dlaunch::launcher {
 
-class RemoteRunner final : public FdHandler, public TimerHandler {
+class RemoteRunner final : public FdHandler, public TimerHandler, public HostTree::Owner {
  public:
   using Consoles = std::array<agent::Console, 2>;  // stdout, stderr
 
@@ -47,20 +46,33 @@ class RemoteRunner final : public FdHandler, public TimerHandler {
   void on_writable(int fd) override;
   void on_timer(TimerId timer) override;
 
+  void on_output(int node, Stream stream, std::string_view bytes) override;
+  void on_connection_words(int node, std::string_view words) override;
+  void on_gone(int node, const agent::ExitStatus& status) override;
+  void on_not_run(int node, const std::string& why) override;
+
  private:
+  // What has come from the host.
+  struct Host {
+    struct Output {
+      explicit Output(const std::string& key) : content(key) {}
+      LineSplitter lines;
+      AgentStream content;
+      bool paused = false;
+    };
+    explicit Host(const std::string& key) : outputs{Output(key), Output(key)} {}
+
+    std::array<Output, 2> outputs;  // by Stream
+    Tail tail;                      // of stderr
+    bool is_running = false;
+    bool up = false;
+  };
+
   void happened(RemoteEvent event);
   void work();  // processes all queued events
   void act(const RemoteActions& actions);
 
-  void run(std::size_t node);
-  void send(HostProcess& process, std::string_view text);
-  void feed(HostProcess& process);
-  void disconnect(HostProcess& process);
-  void end(HostProcess::Output& output);
-  void reap();
-
-  // False: there is nothing more to read now.
-  bool take_in(std::size_t node, Stream stream);
+  void run(int node, bool directly);
   void pass_on(std::size_t node, Stream stream, std::string_view lines);
   void on_message(std::size_t node, Stream stream, const AgentMessage& message);
   void pause_or_resume();
@@ -68,17 +80,15 @@ class RemoteRunner final : public FdHandler, public TimerHandler {
   [[nodiscard]] bool must_wait(std::size_t node, Stream stream, bool full) const;
 
   agent::Console& console(Stream stream) { return consoles_.at(static_cast<std::size_t>(stream)); }
-  HostProcess& at(int node) { return hosts_[static_cast<std::size_t>(node)]; }
 
   const RemotePlan& plan_;
   RemoteJob job_;
   UvLoop& loop_;
   UvPoller& poller_;
   Consoles& consoles_;
-  std::vector<HostProcess> hosts_;                         // by node rank
-  std::map<int, std::pair<std::size_t, Stream>> readers_;  // by descriptor: whose output it is
-  std::map<int, std::size_t> writers_;                     // by descriptor: whose input
-  std::string joined_;                                     // a member so that its memory is reused
+  HostTree tree_;
+  std::vector<Host> hosts_;  // by node rank
+  std::string joined_;       // a member so that its memory is reused
   std::deque<RemoteEvent> events_;
   bool working_ = false;
   TimerId job_timer_;

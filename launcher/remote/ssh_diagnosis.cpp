@@ -91,9 +91,13 @@ std::string explain(const StartFailure& failure) {
          (last.empty() ? ", without any output" : "; its last line: " + last);
 }
 
+bool has_answered(const StartFailure& failure) {
+  return last_line(failure.stderr_tail).starts_with(own_words);
+}
+
 bool is_usage_error(const StartFailure& failure) {
   constexpr int exit_usage = 2;
-  return last_line(failure.stderr_tail).starts_with(own_words) &&
+  return has_answered(failure) &&
          failure.status == agent::ExitStatus{agent::ExitStatus::How::exited, exit_usage};
 }
 

@@ -20,6 +20,9 @@ struct StartFailure {
 // One sentence.
 std::string explain(const StartFailure& failure);
 
+// Whether the host was reached: its shell, or its dlaunch, has reported why it ended.
+bool has_answered(const StartFailure& failure);
+
 // Whether the host's dlaunch rejected its command line.
 bool is_usage_error(const StartFailure& failure);
 

@@ -40,6 +40,8 @@ COVERED_BY = {
     "agent/observe/straggler_watch": "process/hang_test.py",
     "agent/observe/crash_report": "runtime/record/crash_recorder_test.cpp",
     "agent/node/reporter": "agent/node/runner_test.cpp",
+    "launcher/remote/host_processes": "launcher/remote/host_tree_test.cpp",
+    "launcher/remote/relay": "launcher/remote/host_tree_test.cpp",
     "launcher/build_commit": "process/write_commit_test.py",
     "runtime/sockets/host_socket": "runtime/gloo/host_memory_test.cpp",
     "runtime/sockets/attempt": "runtime/gloo/host_memory_test.cpp",

@@ -6,12 +6,16 @@
 Every wait is for an event and has a deadline.
 """
 
+import fcntl
 import json
 import os
 import re
 import shutil
 import signal
+import string
+import struct
 import subprocess
+import termios
 
 from common import BIN, DLAUNCH, PATIENCE, command_line, main, summary, wait_until
 from hosts_case import DUMP, FAMILY, Hosts
@@ -23,8 +27,8 @@ NETWORK = "10.213.9"
 FAMILY_THAT_SPEAKS = "echo rank $RANK >&2\n" + FAMILY
 
 
-class OverSsh(Hosts):
-    """Three hosts on one network, with a real sshd on the second and third; dlaunch runs on the first."""
+class SshHosts(Hosts):
+    """Hosts on one network, with a real sshd on each but the first, where dlaunch runs."""
 
     COUNT = 3
 
@@ -44,7 +48,7 @@ class OverSsh(Hosts):
         os.makedirs("/run/sshd", exist_ok=True)  # which Debian's sshd wants to find
         self.work = self.path("work")
         os.mkdir(self.work)
-        self.daemons = {i: self.start_sshd(i) for i in (1, 2)}
+        self.daemons = {i: self.start_sshd(i) for i in range(1, self.COUNT)}
         self.top, self.dir = self.dir, self.work
 
     @staticmethod
@@ -53,8 +57,8 @@ class OverSsh(Hosts):
 
     def make_network(self):
         tag = f"dh{os.getpid() % 100000}"
-        self.names = [f"{tag}{letter}" for letter in "abc"]
-        switch = f"{tag}s"
+        self.names = [f"{tag}{letter}" for letter in string.ascii_lowercase[:self.COUNT]]
+        switch = f"{tag}switch"
         lines = [f"ip netns add {switch}", f"ip -n {switch} link add {tag}br type bridge", f"ip -n {switch} link set {tag}br up"]
         for i, name in enumerate(self.names):
             lines += [f"ip netns add {name}", f"ip link add {tag}v{i} netns {name} type veth peer name {tag}p{i} netns {switch}",
@@ -84,14 +88,22 @@ class OverSsh(Hosts):
         self.daemons[i] = self.start_sshd(i, **how)
         self.dir = work
 
-    def start(self, *arguments, prefix=(), hosts=f"{NETWORK}.[1-3]", **others):
+    def start(self, *arguments, prefix=(), hosts=None, **others):
+        hosts = hosts or f"{NETWORK}.[1-{self.COUNT}]"
         return super().start(f"--hosts={hosts}", self.ssh, *arguments, prefix=("ip", "netns", "exec", self.names[0], *prefix), **others)
+
+    def ssh_to(self, i):
+        """The pid of this job's ssh client for a host."""
+        (pid,) = [pid for pid in self.processes_of_the_job() if command_line(pid)[:1] == ["ssh"] and self.address(i) in command_line(pid)]
+        return pid
 
     @staticmethod
     def without_waiting(err):
         """On a busy machine a node may be waited for."""
         return "".join(line for line in err.splitlines(True) if not line.startswith("dlaunch: waiting for "))
 
+
+class OverSsh(SshHosts):
     def test_one_command_starts_all(self):
         done = self.run_job("--nproc-per-node=2", os.path.join(BIN, "rank_sum"))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -140,11 +152,6 @@ class OverSsh(Hosts):
         self.pids(9)
         job.kill()
         self.nothing_remains()
-
-    def ssh_to(self, i):
-        """The pid of this job's ssh client for a host."""
-        (pid,) = [pid for pid in self.processes_of_the_job() if command_line(pid)[:1] == ["ssh"] and self.address(i) in command_line(pid)]
-        return pid
 
     def cut(self, job, i, rank, processes):
         """The connection to a host, once all runs; what its rank wrote has come to us, so dlaunch knows that it is up."""
@@ -238,6 +245,126 @@ class OverSsh(Hosts):
         self.restart_sshd(1, more='ForceCommand sh -c "echo welcome; echo warning >&2; exec $SSH_ORIGINAL_COMMAND"')
         done = self.run_job("sh", "-c", "echo $RANK", DLAUNCH_TOKEN="s3cret")
         self.assertEqual((done.returncode, sorted(done.stdout.split()), self.without_waiting(done.stderr)), (0, ["0", "1", "2"], ""))
+
+
+class OverATree(SshHosts):
+    """Seven hosts: the first starts the second and the fifth, which start two each."""
+
+    COUNT = 7
+    STARTERS = {1: 0, 2: 1, 3: 1, 4: 0, 5: 4, 6: 4}  # of each host the one that starts it
+
+    def start(self, *arguments, **others):
+        return super().start("--tree-width=2", *arguments, **others)
+
+    def starters(self, done, but=()):
+        """Of each rank the address from which its host was reached."""
+        seen = dict(line.split() for line in done.stdout.splitlines())
+        expected = {str(i): self.address(starter) for i, starter in {**self.STARTERS, **dict(but)}.items()}
+        self.assertEqual(seen, {"0": "-", **expected}, done.stderr)
+
+    SHOW = ("sh", "-c", "set -- ${SSH_CONNECTION:--}; echo $RANK $1")
+
+    def test_hosts_start_hosts(self):
+        done = self.run_job(*self.SHOW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.starters(done)
+        done = self.run_job(os.path.join(BIN, "rank_sum"))
+        self.assertEqual((done.returncode, len(re.findall("sum of ranks = 21", done.stdout))), (0, 7), done.stderr)
+        self.nothing_remains()
+
+    def test_output_of_all_arrives_whole(self):
+        lines = 20000
+        done = self.run_job("sh", "-c", f"seq -f \"rank $RANK line %g of a long text\" {lines}; seq -f \"rank $RANK error %g\" {lines} >&2")
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        for rank in range(7):
+            for word, text, end in (("line", done.stdout, " of a long text"), ("error", done.stderr, "")):
+                found = [int(number) for number in re.findall(rf"^rank {rank} {word} (\d+){end}$", text, re.MULTILINE)]
+                self.assertEqual(found, list(range(1, lines + 1)), f"rank {rank}, {word}")
+
+    def test_a_reader_that_stops_does_not_hold_back_the_other_stream(self):
+        job = self.start("--stop-timeout=0.5", "sh", "-c", "[ $RANK = 6 ] && yes 'a line of output'; while [ ! -e speak ]; do sleep 0.05; done; "
+                         "echo rank $RANK >&2; exec sleep 1000")
+        def is_blocked():
+            """Nothing moves any more from the rank that writes to our pipe."""
+            writers = [pid for pid in self.processes_of_the_job() if command_line(pid)[:1] == ["yes"]]
+            return bool(writers) and struct.unpack("i", fcntl.ioctl(job.stdout, termios.FIONREAD, bytes(4)))[0] > 60000 \
+                and all(self.status_of(pid) == "S" for pid in writers for _ in range(100))
+        wait_until(is_blocked, "the pipes are full")
+        self.write("speak", "")
+        self.wait_for_lines(job, [f"rank {rank}" for rank in range(6)])
+        job.send_signal(signal.SIGTERM)
+        out, err = job.communicate(timeout=PATIENCE)
+        self.assertEqual(job.returncode, 128 + signal.SIGTERM, err)
+        self.assertEqual(set(out.splitlines()[:-1]), {"a line of output"})
+        self.nothing_remains()
+
+    @staticmethod
+    def status_of(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+
+    def test_a_failure_at_the_end_of_the_tree_is_reported_once(self):
+        done = self.run_job("sh", "-c", "[ $RANK = 6 ] && { echo boom >&2; exit 3; }; exec sleep 1000")
+        self.one_failure(done, rf"^dlaunch: failed: rank 6 \(local rank 0, node 6, host {self.address(6)}, pid \d+\) exited with code 3", 3)
+        self.assertEqual(done.stderr.count("  | boom"), 1)
+        self.nothing_remains()
+
+    def test_ctrl_c_reaches_every_host(self):
+        job = self.start("sh", "-c", "trap 'echo > end.$RANK; exit 0' INT TERM; echo rank $RANK >&2; while :; do sleep 0.05; done")
+        self.wait_for_lines(job, [f"rank {rank}" for rank in range(7)])
+        job.send_signal(signal.SIGINT)
+        _, err = job.communicate(timeout=PATIENCE)
+        self.assertEqual(job.returncode, 130, err)
+        self.assertTrue(all(os.path.exists(self.path(f"end.{rank}")) for rank in range(7)), err)
+        self.nothing_remains()
+
+    def test_kill_9_leaves_nothing_on_any_host(self):
+        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY)
+        self.pids(21)
+        job.kill()
+        self.nothing_remains()
+
+    def test_the_loss_of_a_host_in_the_middle_names_it(self):
+        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY_THAT_SPEAKS)
+        self.pids(21)
+        self.wait_for_lines(job, [f"rank {rank}" for rank in range(7)])
+        there = subprocess.run(["ip", "netns", "pids", self.names[4]], capture_output=True, text=True, check=True).stdout.split()
+        for pid in there:
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        out, err = job.communicate(timeout=PATIENCE)
+        self.one_failure(subprocess.CompletedProcess((), job.returncode, out, err),
+                         rf"^dlaunch: failed: node 4 \(host {self.address(4)}\) was lost: ")
+        self.nothing_remains()
+
+    def test_a_host_in_the_middle_that_cannot_be_reached_is_named(self):
+        self.finish(self.daemons[4])
+        self.one_failure(self.run_job("sh", "-c", FAMILY),
+                         rf"^dlaunch: failed: cannot start on host {self.address(4)} \(node 4\): no ssh server listens there")
+        self.nothing_remains()
+
+    def test_a_host_at_the_end_that_cannot_be_reached_is_named(self):
+        self.finish(self.daemons[6])
+        done = self.run_job("sh", "-c", FAMILY)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(summary(done.stderr), rf"^dlaunch: failed: cannot start on host {self.address(6)} \(node 6\): no ssh server listens there")
+        self.nothing_remains()
+
+    def test_what_a_host_cannot_start_this_machine_starts(self):
+        with open(os.path.join(self.top, "client_key.pub"), encoding="utf-8") as key, \
+             open(os.path.join(self.top, "only_first.pub"), "w", encoding="utf-8") as allowed:
+            allowed.write(f'from="{self.address(0)}" {key.read()}')
+        for i in (2, 3, 6):
+            self.restart_sshd(i, key="only_first")
+        done = self.run_job(*self.SHOW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.starters(done, but={2: 0, 3: 0, 6: 0})
+        self.assertEqual(len(re.findall(r"^dlaunch: host \S+ cannot start on host \S+ \(node \d\): its ssh server refused the key; .*"
+                                        r"; this machine connects to such hosts itself \(--tree-width=0: to all\)$", done.stderr, re.MULTILINE)),
+                         1, done.stderr)
+        self.nothing_remains()
 
 
 if __name__ == "__main__":

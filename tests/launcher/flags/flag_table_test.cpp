@@ -201,6 +201,7 @@ const std::vector<Row> rows{
      [](const Options& o) {
        return o.ssh == Words{"my_rsh", "-q"};
      }},
+    {"tree-width", "8", [](const Options& o) { return o.tree_width == 8; }},
     {"export", "MY_NAME=x", [](const Options& o) { return o.exports == Words{"MY_NAME=x"}; }},
     {"verbose", nullptr, [](const Options& o) { return o.verbose; }},
 };

@@ -31,7 +31,8 @@ RemotePlan plan_for(int hosts) {
 
 class Job {
  public:
-  explicit Job(int hosts, bool fixed_size = true) : plan_(plan_for(hosts)) {
+  explicit Job(int hosts, bool fixed_size = true) : Job(plan_for(hosts), fixed_size) {}
+  explicit Job(RemotePlan plan, bool fixed_size = true) : plan_(std::move(plan)) {
     plan_.fixed_size = fixed_size;
     take(job_.begin(now_));
   }
@@ -114,6 +115,63 @@ TEST(RemoteJob, NotTooManyAreBeingStartedAtOnce) {
   EXPECT_EQ(job.did<RunHost>(), std::vector<RunHost>{RunHost{RemoteJob::fan_out}});
   for (int i = 0; i < RemoteJob::fan_out; ++i) job.event(HostReady{i});
   EXPECT_EQ(job.did<RunHost>().size(), 9U);
+}
+
+// Node 1 starts the nodes from 2 on.
+RemotePlan plan_of_a_tree(int hosts) {
+  RemotePlan plan = plan_for(hosts);
+  for (std::size_t i = 2; i < plan.hosts.size(); ++i) plan.hosts[i].starter = 1;
+  return plan;
+}
+
+TEST(RemoteJob, EachMachineStartsSoManyAtOnce) {
+  Job job(plan_of_a_tree(RemoteJob::fan_out + 12));
+  EXPECT_EQ(job.did<RunHost>().size(), static_cast<std::size_t>(2 + RemoteJob::fan_out));
+  job.event(HostReady{1});
+  EXPECT_TRUE(job.did<RunHost>().empty()) << "it is none of those that node 1 starts";
+  job.event(HostReady{5});
+  EXPECT_EQ(job.did<RunHost>().size(), 1U);
+}
+
+TEST(RemoteJob, WhatAHostCannotStartThisMachineStarts) {
+  Job job(plan_of_a_tree(4));
+  job.did<RunHost>();
+  for (const int node : {0, 1}) job.event(HostReady{node});
+  job.event(HostGone{2, exited(255), "Permission denied (publickey).\r\n"});
+  job.event(HostNotRun{3, "cannot run ssh: No such file or directory"});
+  EXPECT_EQ(job.did<RunHost>(), (std::vector<RunHost>{{2, true}, {3, true}}));
+  const auto lines = job.did<agent::LogMessage>();
+  ASSERT_EQ(lines.size(), 1U) << "once";
+  EXPECT_EQ(
+      lines[0].text,
+      "host h1 cannot start on host h2 (node 2): its ssh server refused the key; 'ssh h2 true' must work "
+      "without a password: ssh-copy-id h2, or --ssh='ssh -i KEY'; this machine connects to such hosts "
+      "itself (--tree-width=0: to all)");
+  job.event(HostReady{2});
+  job.event(HostGone{3, exited(255), "Permission denied (publickey).\r\n"});
+  EXPECT_TRUE(job.did<RunHost>().empty()) << "it has been tried";
+  for (int node = 0; node < 3; ++node) job.ends(node, 129, "stopped: node 0");
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.why().find("cannot start on host h3 (node 3): its ssh server refused the key"), 0U)
+      << job.why();
+}
+
+TEST(RemoteJob, AHostThatHasAnsweredIsNotTriedAgain) {
+  Job job(plan_of_a_tree(3));
+  job.did<RunHost>();
+  job.event(HostGone{2, exited(127), "dlaunch: there is no dlaunch at /opt/dlaunch\n"});
+  EXPECT_TRUE(job.did<RunHost>().empty());
+  EXPECT_EQ(job.did<Disconnect>().size(), 2U) << "the job ends";
+}
+
+TEST(RemoteJob, AStarterThatIsStartedLaterIsWaitedFor) {
+  RemotePlan plan = plan_for(RemoteJob::fan_out + 3);
+  plan.hosts.back().starter = RemoteJob::fan_out + 1;
+  Job job(std::move(plan));
+  EXPECT_EQ(job.did<RunHost>().size(), static_cast<std::size_t>(RemoteJob::fan_out));
+  job.event(HostReady{0});
+  job.event(HostReady{1});
+  EXPECT_EQ(job.did<RunHost>().size(), 3U) << "the starter, and what it starts";
 }
 
 TEST(RemoteJob, AHostThatDoesNotStartEndsTheOthers) {

@@ -108,6 +108,27 @@ TEST(RemotePlan, TheWayThereIsSsh) {
   EXPECT_FALSE(plan->hosts[1].here);
 }
 
+TEST(RemotePlan, HostsStartHostsInAJobOfAFixedSize) {
+  auto plan = planned({"--hosts=h[0-6]", "--tree-width=2", "./train"}, facts(7));
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  std::vector<int> starters;
+  std::vector<bool> relays;
+  for (const RemoteHost& host : plan->hosts) {
+    starters.push_back(host.starter);
+    relays.push_back(!host.relay_script.empty());
+  }
+  EXPECT_EQ(starters, (std::vector<int>{-1, -1, 1, 1, -1, 4, 4})) << "node 0 is started from here";
+  EXPECT_EQ(relays, (std::vector<bool>{false, true, false, false, true, false, false}));
+  EXPECT_NE(plan->hosts[1].relay_script.find("\nexec /opt/dlaunch --relay=k7\n}"), std::string::npos)
+      << plan->hosts[1].relay_script;
+  EXPECT_EQ(describe(plan->hosts[5], 5).find("node 5, h5, started by node 4:\n"), 0U);
+
+  // A job that goes on without a host must not lose others with it.
+  plan = planned({"--hosts=h[0-6]", "--tree-width=2", "--nnodes=4:7", "./train"}, facts(7));
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  for (const RemoteHost& host : plan->hosts) EXPECT_EQ(host.starter, started_from_here);
+}
+
 TEST(RemotePlan, VariablesGoAlongByRuleAndByName) {
   const EnvironmentMap environment{{"PATH", "/bin"},
                                    {"HOME", "/root"},

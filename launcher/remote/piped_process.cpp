@@ -1,4 +1,4 @@
-#include "launcher/remote/host_process.h"
+#include "launcher/remote/piped_process.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -12,7 +12,8 @@ extern char** environ;
 
 namespace dlaunch::launcher {
 
-Result<void> spawn(const std::vector<std::string>& command, HostProcess& process) {
+Result<PipedProcess> run_with_pipes(const std::vector<std::string>& command) {
+  PipedProcess process;
   std::array<std::array<int, 2>, 3> pipes{{{-1, -1}, {-1, -1}, {-1, -1}}};
   const auto close_all = [&] {
     for (const auto& pipe : pipes) {
@@ -50,7 +51,6 @@ Result<void> spawn(const std::vector<std::string>& command, HostProcess& process
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) {
-    process.pid = 0;
     close_all();
     return Error{ErrorKind::io, "cannot run " + command.front(), "", std::strerror(failed), ""};
   }
@@ -58,11 +58,9 @@ Result<void> spawn(const std::vector<std::string>& command, HostProcess& process
   close(pipes[1][1]);
   close(pipes[2][1]);
   process.input = pipes[0][1];
-  process.outputs[0].fd = pipes[1][0];
-  process.outputs[1].fd = pipes[2][0];
-  for (const int fd : {process.input, process.outputs[0].fd, process.outputs[1].fd})
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-  return {};
+  process.outputs = {pipes[1][0], pipes[2][0]};
+  for (const int fd : {process.input, process.outputs[0], process.outputs[1]}) fcntl(fd, F_SETFL, O_NONBLOCK);
+  return process;
 }
 
 }  // namespace dlaunch::launcher
