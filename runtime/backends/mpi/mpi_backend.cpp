@@ -10,9 +10,12 @@ namespace dlaunch::internal {
 
 namespace {
 
-using Tensors = std::vector<Tensor>;
-
-Tensors copied(std::span<const Tensor> tensors) { return {tensors.begin(), tensors.end()}; }
+// What an operation keeps of an argument after its call has returned.
+template <class T>
+T kept(const T& argument) {
+  return argument;
+}
+std::vector<Tensor> kept(std::span<const Tensor> tensors) { return {tensors.begin(), tensors.end()}; }
 
 std::size_t bytes_of(std::span<const Tensor> tensors) {
   std::size_t bytes = 0;
@@ -26,13 +29,15 @@ MpiBackend::~MpiBackend() {
   if (!shut_down_) group_.break_up("the group was destroyed");
 }
 
-template <class Body>
-Work MpiBackend::start(const Operation& operation, std::size_t bytes, Body body) {
-  auto attempt = [this, deadline = operation.deadline, bytes,
-                  body = std::move(body)]() -> std::exception_ptr {
+// `body(call, arguments...)`, on this thread or on the queue's.
+template <class Body, class... Arguments>
+Work MpiBackend::start(const Operation& operation, std::size_t bytes, Body body,
+                       const Arguments&... arguments) {
+  const auto attempt = [this, deadline = operation.deadline, bytes,
+                        body](const auto&... all) -> std::exception_ptr {
     try {
       MpiRequests call(group_, deadline, bytes);
-      body(call);
+      body(call, all...);
       return nullptr;
     } catch (const std::exception& e) {
       std::exception_ptr error = std::current_exception();
@@ -42,13 +47,13 @@ Work MpiBackend::start(const Operation& operation, std::size_t bytes, Body body)
   };
   if (!operation.async) {
     std::exception_ptr error;
-    queue_.run([&] { error = attempt(); });
+    queue_.run([&] { error = attempt(arguments...); });
     if (error) std::rethrow_exception(error);
     return {};
   }
   const WorkSource source;
-  queue_.post({.finish = [source, attempt = std::move(attempt)] {
-    if (const std::exception_ptr error = attempt()) {
+  queue_.post({.finish = [source, attempt, ... all = kept(arguments)] {
+    if (const std::exception_ptr error = attempt(all...)) {
       source.fail(error);
     } else {
       source.succeed();
@@ -58,63 +63,51 @@ Work MpiBackend::start(const Operation& operation, std::size_t bytes, Body body)
 }
 
 Work MpiBackend::all_reduce(const Tensor& tensor, const Reduction& reduction, const Operation& operation) {
-  return start(operation, tensor.nbytes(),
-               [tensor, reduction](MpiRequests& call) { mpi_all_reduce(call, tensor, reduction); });
+  return start(operation, tensor.nbytes(), mpi_all_reduce, tensor, reduction);
 }
 
 Work MpiBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
-  return start(operation, tensor.nbytes(),
-               [tensor, src](MpiRequests& call) { mpi_broadcast(call, tensor, src); });
+  return start(operation, tensor.nbytes(), mpi_broadcast, tensor, src);
 }
 
 Work MpiBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                             const Operation& operation) {
-  return start(operation, bytes_of(outputs),
-               [to = copied(outputs), input](MpiRequests& call) { mpi_all_gather(call, to, input); });
+  return start(operation, bytes_of(outputs), mpi_all_gather, outputs, input);
 }
 
-Work MpiBackend::barrier(const Operation& operation) {
-  return start(operation, 0, [](MpiRequests& call) { mpi_barrier(call); });
-}
+Work MpiBackend::barrier(const Operation& operation) { return start(operation, 0, mpi_barrier); }
 
 Work MpiBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduction,
                         const Operation& operation) {
-  return start(operation, tensor.nbytes(),
-               [tensor, dst, reduction](MpiRequests& call) { mpi_reduce(call, tensor, dst, reduction); });
+  return start(operation, tensor.nbytes(), mpi_reduce, tensor, dst, reduction);
 }
 
 Work MpiBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
                         const Operation& operation) {
-  return start(operation, input.nbytes() + bytes_of(outputs),
-               [to = copied(outputs), input, dst](MpiRequests& call) { mpi_gather(call, to, input, dst); });
+  return start(operation, input.nbytes() + bytes_of(outputs), mpi_gather, outputs, input, dst);
 }
 
 Work MpiBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
                          const Operation& operation) {
-  return start(
-      operation, output.nbytes() + bytes_of(inputs),
-      [output, from = copied(inputs), src](MpiRequests& call) { mpi_scatter(call, output, from, src); });
+  return start(operation, output.nbytes() + bytes_of(inputs), mpi_scatter, output, inputs, src);
 }
 
 Work MpiBackend::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
                                 const Reduction& reduction, const Operation& operation) {
-  return start(operation, bytes_of(inputs), [output, from = copied(inputs), reduction](MpiRequests& call) {
-    mpi_reduce_scatter(call, output, from, reduction);
-  });
+  return start(operation, bytes_of(inputs), mpi_reduce_scatter, output, inputs, reduction);
 }
 
 Work MpiBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                             const Operation& operation) {
-  return start(
-      operation, bytes_of(inputs) + bytes_of(outputs),
-      [to = copied(outputs), from = copied(inputs)](MpiRequests& call) { mpi_all_to_all(call, to, from); });
+  return start(operation, bytes_of(inputs) + bytes_of(outputs), mpi_all_to_all, outputs, inputs);
 }
 
 Work MpiBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
                                       const Operation& operation) {
-  return start(operation, bytes_of(tensors), [all = copied(tensors), reduction](MpiRequests& call) {
-    for (const Tensor& tensor : all) mpi_all_reduce(call, tensor, reduction);
-  });
+  const auto all = [](MpiRequests& call, std::span<const Tensor> each, const Reduction& how) {
+    for (const Tensor& tensor : each) mpi_all_reduce(call, tensor, how);
+  };
+  return start(operation, bytes_of(tensors), all, tensors, reduction);
 }
 
 Work MpiBackend::send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) {

@@ -43,8 +43,8 @@ class MpiBackend final : public Backend {
   void shutdown() noexcept override;
 
  private:
-  template <class Body>
-  Work start(const Operation& operation, std::size_t bytes, Body body);
+  template <class Body, class... Arguments>
+  Work start(const Operation& operation, std::size_t bytes, Body body, const Arguments&... arguments);
 
   MpiGroup group_;
   bool shut_down_ = false;

@@ -279,10 +279,18 @@ void MpiGroup::say_goodbye() noexcept {
   }
 }
 
+std::vector<MPI_Request>& MpiRequests::memory_of_last() {
+  thread_local std::vector<MPI_Request> memory;
+  return memory;
+}
+
 MpiRequests::~MpiRequests() {
   const bool all_over =
       std::ranges::all_of(requests_, [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
-  if (all_over) return;
+  if (all_over) {
+    requests_.swap(memory_of_last());
+    return;
+  }
   MpiUse::leave_unfinished();
   for (auto& memory : scratch_) (void)memory.release();
 }

@@ -103,7 +103,10 @@ class MpiRequests {
  public:
   // `bytes`: that the operation moves on this rank.
   MpiRequests(MpiGroup& group, Deadline deadline, std::size_t bytes)
-      : group_(group), deadline_(deadline), bytes_(bytes) {}
+      : group_(group), deadline_(deadline), bytes_(bytes) {
+    requests_.swap(memory_of_last());
+    requests_.clear();
+  }
   ~MpiRequests();
   MpiRequests(const MpiRequests&) = delete;
   MpiRequests& operator=(const MpiRequests&) = delete;
@@ -121,6 +124,8 @@ class MpiRequests {
   const Deadline deadline_;
   const std::size_t bytes_;
   const MpiUse use_;
+  // This thread's last operation has left it: no allocation for each.
+  static std::vector<MPI_Request>& memory_of_last();
   std::vector<MPI_Request> requests_;
   std::vector<std::unique_ptr<std::byte[]>> scratch_;
 };

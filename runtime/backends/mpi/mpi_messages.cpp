@@ -44,11 +44,7 @@ int MpiMessages::mpi_tag(Tag tag) const {
 
 Work MpiMessages::send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) {
   group_.check_now_and_then();
-  std::list<Message> one;
-  Message& message = one.emplace_back();
-  message.peer = dst;
-  message.bytes = tensor.nbytes();
-  message.deadline = operation.deadline;
+  Message message{true, dst, tensor.nbytes(), operation.deadline};
   const int number = mpi_tag(tag);
   {
     const MpiBytes what(tensor.nbytes());
@@ -57,17 +53,12 @@ Work MpiMessages::send(const Tensor& tensor, int dst, Tag tag, const Operation& 
         MPI_Isend(tensor.data(), what.count(), what.type(), dst, number, group_.messages(), &message.request),
         "MPI_Isend");
   }
-  return start(std::move(one), operation.async);
+  return operation.async ? await_in_thread(message) : await(message);
 }
 
 Work MpiMessages::recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) {
   group_.check_now_and_then();
-  std::list<Message> one;
-  Message& message = one.emplace_back();
-  message.is_send = false;
-  message.peer = src;
-  message.bytes = tensor.nbytes();
-  message.deadline = operation.deadline;
+  Message message{false, src, tensor.nbytes(), operation.deadline};
   const int number = mpi_tag(tag);
   {
     const MpiBytes what(tensor.nbytes());
@@ -76,25 +67,31 @@ Work MpiMessages::recv(const Tensor& tensor, int src, Tag tag, const Operation& 
                           number, group_.messages(), &message.request),
                 "MPI_Irecv");
   }
-  return start(std::move(one), operation.async);
+  return operation.async ? await_in_thread(message) : await(message);
 }
 
-Work MpiMessages::start(std::list<Message> one, bool async) {
-  Message& message = one.front();
-  Work work = message.source.work();
-  if (!async) {
-    MPI_Status status{};
-    try {
-      group_.complete({&message.request, 1}, {&status, 1}, message.deadline, message.bytes,
-                      message.is_send ? "MPI_Isend" : "MPI_Irecv");
-    } catch (const DistNetworkError&) {
-      MpiUse::leave_unfinished();
-      if (message.peer == any_source || !has_passed(message.deadline)) throw;
-      throw DistNetworkError(late_error(message.peer, message.is_send));
-    }
-    finish(message, status);
-    return work;
+Work MpiMessages::await(Message& message) {
+  const MpiUse use;
+  MPI_Status status{};
+  try {
+    group_.complete({&message.request, 1}, {&status, 1}, message.deadline, message.bytes,
+                    message.is_send ? "MPI_Isend" : "MPI_Irecv");
+  } catch (const DistNetworkError&) {
+    MpiUse::leave_unfinished();
+    if (message.peer == any_source || !has_passed(message.deadline)) throw;
+    throw DistNetworkError(late_error(message.peer, message.is_send));
   }
+  if (message.is_send) return {};
+  check_length(message, status);
+  const WorkSource source;
+  source.succeed_from(status.MPI_SOURCE);
+  return source.work();
+}
+
+Work MpiMessages::await_in_thread(const Message& message) {
+  std::list<Asynchronous> one;
+  one.emplace_back(message);
+  Work work = one.front().source.work();
   const std::lock_guard lock(mutex_);
   if (!is_running_) {
     if (thread_.joinable()) thread_.join();  // it has found no work and is about to end
@@ -107,23 +104,20 @@ Work MpiMessages::start(std::list<Message> one, bool async) {
   return work;
 }
 
-void MpiMessages::finish(Message& message, const MPI_Status& status) const {
-  if (message.is_send) return message.source.succeed();
+void MpiMessages::check_length(const Message& message, const MPI_Status& status) {
   MPI_Count received = 0;
   {
     const MpiCallLock lock;
     require_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &received), "MPI_Get_elements_x");
   }
-  if (static_cast<std::size_t>(received) != message.bytes) {
-    throw DistNetworkError("rank " + std::to_string(status.MPI_SOURCE) + " sent " + std::to_string(received) +
-                               " bytes, and the receive takes " + std::to_string(message.bytes),
-                           {.peer = status.MPI_SOURCE});
-  }
-  message.source.succeed_from(status.MPI_SOURCE);
+  if (static_cast<std::size_t>(received) == message.bytes) return;
+  throw DistNetworkError("rank " + std::to_string(status.MPI_SOURCE) + " sent " + std::to_string(received) +
+                             " bytes, and the receive takes " + std::to_string(message.bytes),
+                         {.peer = status.MPI_SOURCE});
 }
 
 // Returns true if the message has completed or failed.
-bool MpiMessages::has_ended(Message& message) {
+bool MpiMessages::has_ended(Asynchronous& message) {
   try {
     int done = 0;
     MPI_Status status{};
@@ -131,10 +125,13 @@ bool MpiMessages::has_ended(Message& message) {
       const MpiCallLock lock;
       require_mpi(MPI_Test(&message.request, &done, &status), message.is_send ? "MPI_Isend" : "MPI_Irecv");
     }
-    if (done != 0) {
-      finish(message, status);
-      return true;
+    if (done != 0 && message.is_send) {
+      message.source.succeed();
+    } else if (done != 0) {
+      check_length(message, status);
+      message.source.succeed_from(status.MPI_SOURCE);
     }
+    if (done != 0) return true;
     group_.check();
     if (!has_passed(message.deadline)) return false;
     throw DistNetworkError(late_error(message.peer, message.is_send));
@@ -148,7 +145,7 @@ bool MpiMessages::has_ended(Message& message) {
 
 void MpiMessages::work() {
   constexpr auto idle_limit = std::chrono::milliseconds(1000);
-  std::list<Message> running;
+  std::list<Asynchronous> running;
   auto pause = first_pause;
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -162,7 +159,7 @@ void MpiMessages::work() {
     running.splice(running.end(), new_ones_);
     lock.unlock();
     const std::size_t before = running.size();
-    running.remove_if([this](Message& message) { return has_ended(message); });
+    running.remove_if([this](Asynchronous& message) { return has_ended(message); });
     pause = running.size() < before ? first_pause : std::min(pause * 3 / 2, longest_pause);
     lock.lock();
     unfinished_ -= before - running.size();

@@ -27,19 +27,24 @@ class MpiMessages {
 
  private:
   struct Message {
-    MPI_Request request = MPI_REQUEST_NULL;
-    bool is_send = true;
-    int peer = any_source;
-    std::size_t bytes = 0;
+    bool is_send;
+    int peer;
+    std::size_t bytes;
     Deadline deadline;
-    WorkSource source = {};
-    MpiUse use = {};
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  struct Asynchronous : Message {
+    explicit Asynchronous(const Message& message) : Message(message) {}
+    const WorkSource source;
+    const MpiUse use;
   };
 
   [[nodiscard]] int mpi_tag(Tag tag) const;
-  Work start(std::list<Message> one, bool async);
-  bool has_ended(Message& message);
-  void finish(Message& message, const MPI_Status& status) const;
+  Work await(Message& message);
+  Work await_in_thread(const Message& message);
+  bool has_ended(Asynchronous& message);
+  // Throws if the message has not the length that the receive takes.
+  static void check_length(const Message& message, const MPI_Status& status);
   void work();
 
   MpiGroup& group_;
@@ -47,7 +52,7 @@ class MpiMessages {
   std::condition_variable posted_;
   std::condition_variable idle_;
   // protected by mutex_
-  std::list<Message> new_ones_;
+  std::list<Asynchronous> new_ones_;
   std::size_t unfinished_ = 0;
   bool is_running_ = false;
   bool ending_ = false;
