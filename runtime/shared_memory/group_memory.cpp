@@ -260,8 +260,9 @@ void GroupMemory::await_long(const Awaited& awaited) {
       }
     } while (!has_passed(until));
   }
-  // A rank without a processor of its own sleeps at once: on a busy machine sched_yield() gives the processor
-  // to other programs for milliseconds, while a rank that is woken gets it soon.
+  // A rank without a processor of its own sleeps at once. sched_yield() would not give the processor to
+  // another rank: each worker leads a session, and with Linux' autogroups a thread yields to its own session
+  // only.
   while (!look(awaited)) {
     if (has_passed(deadline_)) throw late_error(member(awaited.peer), false);
     sleep(awaited);
