@@ -50,7 +50,7 @@
 
 namespace dlaunch::internal::shared {
 
-inline constexpr std::uint64_t magic = 0x334d4853484c44;  // "DLHSHM3"; changes with the layout
+inline constexpr std::uint64_t magic = 0x344d4853484c44;  // "DLHSHM4"; changes with the layout
 inline constexpr std::size_t page_size = 4096;
 
 // Calls whose short data exist at once.
@@ -131,8 +131,9 @@ struct RingEnds {
   Counter read;
 };
 
-// What stands before a record's content. `size`: bytes of the content; skip_record: the rest of the ring is
-// empty. The other words are the messengers' (point_to_point/memory_messenger.h).
+// What stands before a record's content, or around it if it is short: then a message is one cache line.
+// `size`: bytes of the content; skip_record: the rest of the ring is empty. The other words are the
+// messengers' (point_to_point/memory_messenger.h).
 struct RingRecord {
   std::uint32_t size = 0;
   std::uint32_t kind = 0;
@@ -140,7 +141,7 @@ struct RingRecord {
   std::uint64_t dtype = 0;
   std::uint64_t count = 0;
   std::uint64_t number = 0;
-  std::uint64_t unused[3] = {};
+  std::byte short_content[24] = {};
 };
 inline constexpr std::size_t ring_unit = 64;
 static_assert(sizeof(RingRecord) == ring_unit);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -28,8 +29,16 @@ bool populate_around(void* address, std::size_t size) {
                   shared::round_up(before + size, shared::page_size));
 }
 
+constexpr std::size_t most_short = sizeof(shared::RingRecord::short_content);
+
 std::uint64_t whole_record(std::size_t content) {
-  return sizeof(shared::RingRecord) + shared::round_up(content, shared::ring_unit);
+  const std::size_t behind = content <= most_short ? 0 : shared::round_up(content, shared::ring_unit);
+  return sizeof(shared::RingRecord) + behind;
+}
+
+// From the beginning of the record.
+std::size_t content_at(std::size_t content) {
+  return content <= most_short ? offsetof(shared::RingRecord, short_content) : sizeof(shared::RingRecord);
 }
 
 }  // namespace
@@ -103,8 +112,13 @@ bool MessageRings::put(std::size_t to, shared::RingRecord record, std::span<cons
   }
   record.size = static_cast<std::uint32_t>(content.size());
   std::byte* const place = memory + begin;
-  std::memcpy(place, &record, sizeof record);
-  copy(place + sizeof record, content);
+  if (content.size() <= most_short) {
+    if (!content.empty()) std::memcpy(record.short_content, content.data(), content.size());
+    std::memcpy(place, &record, sizeof record);
+  } else {
+    std::memcpy(place, &record, sizeof record);
+    copy(place + sizeof record, content);
+  }
   ring.written += needed;
   ring.ends->written.value.store(ring.written, std::memory_order_release);
   return true;
@@ -147,7 +161,7 @@ std::span<const std::byte> MessageRings::checked_content(std::size_t from, const
   const std::uint64_t read = inward_[from].read;
   if (record.size > most_content() || whole_record(record.size) > std::min(available, left_in_ring(read)))
     throw_damaged(from);
-  return {inward_[from].ring + (read & (ring_size_ - 1)) + sizeof record, record.size};
+  return {inward_[from].ring + (read & (ring_size_ - 1)) + content_at(record.size), record.size};
 }
 
 void MessageRings::pop(std::size_t from) {
