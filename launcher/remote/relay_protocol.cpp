@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "store/base/overloaded.h"
@@ -10,9 +11,15 @@
 namespace dlaunch::launcher {
 namespace {
 
+template <class Message, class... All>
+constexpr std::uint8_t number_among(const std::variant<All...>* /*type*/) {
+  std::uint8_t number = 0;
+  (void)((std::is_same_v<Message, All> || (++number, false)) || ...);
+  return number;
+}
 template <class Message>
 constexpr std::uint8_t number_of() {
-  return static_cast<std::uint8_t>(RelayMessage(std::in_place_type<Message>).index());
+  return number_among<Message>(static_cast<const RelayMessage*>(nullptr));
 }
 
 void add_frame(std::string& out, std::uint8_t kind, ProcessNumber process, std::string_view content) {
