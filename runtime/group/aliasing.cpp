@@ -1,6 +1,8 @@
 #include "runtime/group/aliasing.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,17 +23,21 @@ Stretch stretch_of(const Tensor& tensor) {
 }  // namespace
 
 bool aliases(std::span<const Tensor> written, std::span<const Tensor> read) {
-  std::vector<Stretch> taken;
-  taken.reserve(written.size());
+  constexpr std::size_t few = 16;  // need no allocation
+  std::array<Stretch, few> on_stack;
+  std::vector<Stretch> on_heap(written.size() > few ? written.size() : 0);
+  Stretch* const memory = on_heap.empty() ? on_stack.data() : on_heap.data();
+  std::size_t count = 0;
   for (const Tensor& tensor : written) {
-    if (tensor.nbytes() > 0) taken.push_back(stretch_of(tensor));
+    if (tensor.nbytes() > 0) memory[count++] = stretch_of(tensor);
   }
+  const std::span<Stretch> taken(memory, count);
   std::ranges::sort(taken, {}, &Stretch::begin);
   for (std::size_t i = 1; i < taken.size(); ++i) {
     if (taken[i].begin < taken[i - 1].end) return true;
   }
   // They are sorted and disjoint, so the first that ends behind the beginning is the only candidate.
-  return std::ranges::any_of(read, [&taken](const Tensor& tensor) {
+  return std::ranges::any_of(read, [taken](const Tensor& tensor) {
     if (tensor.nbytes() == 0) return false;
     const Stretch wanted = stretch_of(tensor);
     const auto next = std::ranges::upper_bound(taken, wanted.begin, {}, &Stretch::end);
