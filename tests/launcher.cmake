@@ -21,6 +21,8 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/console/command_io_test.cpp
     launcher/console/output_loss_test.cpp
     launcher/console/stop_signals_test.cpp
+    launcher/doctor/debugging_test.cpp
+    launcher/doctor/finding_test.cpp
     launcher/flags/command_line_test.cpp
     launcher/flags/config_file_test.cpp
     launcher/flags/flag_table_test.cpp

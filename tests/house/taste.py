@@ -60,12 +60,14 @@ ROOMS = {
     "launcher/console": (BASE | {"agent/output", "agent/process", "launcher/report", "store/client", "store/loop"}, EDGE),
     "launcher/remote": (BASE | {"agent/model", "agent/output", "launcher/console", "launcher/flags", "launcher/machine",
                                 "launcher/options", "launcher/report", "launcher/scheduler", "store/loop"}, EDGE),
+    "launcher/doctor": (BASE | {"agent/control", "agent/process", "launcher/console", "launcher/flags", "launcher/machine", "launcher/remote",
+                                "launcher/topology", "store/client"}, EDGE),
     "launcher/node": (BASE | {"agent/control", "agent/election", "agent/model", "agent/node", "agent/observe", "agent/output",
                               "agent/platform", "agent/process", "launcher/console", "launcher/flags", "launcher/machine",
                               "launcher/options", "launcher/remote", "launcher/report", "launcher/scheduler", "store/client",
                               "store/loop", "store/protocol", "store/server", "store/tls"}, EDGE),
     "launcher/commands": (BASE | {"agent/election", "agent/model", "agent/observe", "agent/output", "agent/process",
-                                  "launcher/console", "launcher/flags", "launcher/machine", "launcher/node",
+                                  "launcher/console", "launcher/doctor", "launcher/flags", "launcher/machine", "launcher/node",
                                   "launcher/options", "launcher/report", "launcher/topology", "store/client", "store/loop",
                                   "store/protocol", "store/server"}, EDGE),
     "launcher": (None, EDGE),  # main.cpp puts the rooms together
@@ -121,7 +123,7 @@ THIRD_PARTY = {
     r"CLI/.*": ("launcher/flags/command_line.cpp", "launcher/commands/command_parser.cpp"),
     r"nlohmann/.*": ("store/server/status_page.cpp", "agent/model/", "agent/election/etcd_messages.cpp",
                      "agent/observe/timer_requests.cpp", "launcher/flags/config_file.cpp", "launcher/report/",
-                     "launcher/commands/"),
+                     "launcher/commands/", "launcher/doctor/link_text.cpp"),
 }
 # Word, why not, and where all the same.
 BANNED = [

@@ -77,6 +77,7 @@ COVERED_BY = {
     "launcher/commands/completion_command": "process/commands_test.py",
     "launcher/commands/completion_templates": "process/commands_test.py",
     "launcher/commands/doctor_command": "process/commands_test.py",
+    "launcher/doctor/machine_checks": "process/commands_test.py",
     "launcher/commands/dump_command": "process/commands_test.py",
     "launcher/commands/job_records": "process/hang_test.py",
     "launcher/commands/logs_command": "process/logs_test.py",

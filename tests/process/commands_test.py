@@ -301,7 +301,7 @@ class Doctor(Commands):
         for line in done.stdout.splitlines():
             self.assertRegex(line, r"^(ok    |note  |BAD   )\S")
         self.assertEqual(done.returncode, 1 if "BAD   " in done.stdout else 0)
-        for what in ("Linux", "/dev/shm", "port 29500", "host name", "open files"):
+        for what in ("Linux", "/dev/shm", "port 29500", "host name", "open files", "gdb", "py-spy", "attach", "core dump"):
             self.assertIn(what, done.stdout)
 
     def test_the_way_to_a_peer(self):
