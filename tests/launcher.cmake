@@ -23,6 +23,12 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/console/stop_signals_test.cpp
     launcher/doctor/debugging_test.cpp
     launcher/doctor/finding_test.cpp
+    launcher/doctor/link_probe_test.cpp
+    launcher/doctor/link_text_test.cpp
+    launcher/doctor/link_verdict_test.cpp
+    launcher/doctor/peer_list_test.cpp
+    launcher/doctor/probe_session_test.cpp
+    launcher/doctor/remote_probe_test.cpp
     launcher/flags/command_line_test.cpp
     launcher/flags/config_file_test.cpp
     launcher/flags/flag_table_test.cpp
@@ -167,7 +173,8 @@ dlaunch_script_tests(NAME odd_start SCRIPT process/odd_start_test.py BASE OddSta
 dlaunch_script_tests(NAME container SCRIPT process/container_test.py BASE unittest.TestCase)
 dlaunch_script_tests(NAME kubernetes SCRIPT process/kubernetes_test.py BASE Kubernetes)
 dlaunch_script_tests(NAME hosts SCRIPT process/hosts_test.py BASE Hosts)
-dlaunch_script_tests(NAME ssh SCRIPT process/ssh_test.py BASE SshHosts)
+dlaunch_script_tests(NAME ssh SCRIPT process/ssh_test.py BASE Ssh)
+dlaunch_script_tests(NAME doctor SCRIPT process/doctor_test.py BASE RoutedHosts)
 if(DLAUNCH_LINKS_STATICALLY)
   dlaunch_script_tests(NAME names SCRIPT process/names_test.py BASE Names)
 endif()

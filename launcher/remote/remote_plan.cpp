@@ -79,6 +79,13 @@ Result<std::vector<std::string>> common_flags(const Options& options, const std:
   return out;
 }
 
+std::string fail_with(const std::string& sentence, int code) {
+  return "{ printf '%s\\n' " + shell_quoted("dlaunch: " + sentence) + " >&2; exit " + std::to_string(code) +
+         "; }\n";
+}
+
+}  // namespace
+
 std::vector<std::string> command_to(const HostEntry& host, bool here, const std::vector<std::string>& ssh) {
   if (here) return {shell};
   std::vector<std::string> command = ssh;
@@ -97,11 +104,6 @@ std::vector<std::string> command_to(const HostEntry& host, bool here, const std:
   return command;
 }
 
-std::string fail_with(const std::string& sentence, int code) {
-  return "{ printf '%s\\n' " + shell_quoted("dlaunch: " + sentence) + " >&2; exit " + std::to_string(code) +
-         "; }\n";
-}
-
 // In one pair of braces, so that a shell that reads only a part of the script does nothing.
 std::string script_of(const RemoteFacts& facts, const EnvironmentMap& carried,
                       const std::vector<std::string>& line) {
@@ -118,8 +120,6 @@ std::string script_of(const RemoteFacts& facts, const EnvironmentMap& carried,
                     127);
   return text + "exec " + quoted_line(line) + "\n}\n";
 }
-
-}  // namespace
 
 Result<std::vector<HostEntry>> chosen_hosts(const Options& options, std::vector<HostEntry> all) {
   const Setting* nnodes = find(options.settings, "nnodes");

@@ -44,6 +44,14 @@ struct RemotePlan {
   bool fixed_size = true;  // the job cannot continue with fewer hosts
 };
 
+// The command that connects to a host, and ends in a shell there. `here`: the host is this machine.
+std::vector<std::string> command_to(const HostEntry& host, bool here, const std::vector<std::string>& ssh);
+
+// What that shell reads: it goes to the folder, sets the variables, and becomes the command `line`, which is
+// a dlaunch. If it cannot, it writes a line that begins with "dlaunch: ".
+std::string script_of(const RemoteFacts& facts, const EnvironmentMap& carried,
+                      const std::vector<std::string>& line);
+
 // The first hosts of the list, as many as --nnodes requests.
 Result<std::vector<HostEntry>> chosen_hosts(const Options& options, std::vector<HostEntry> all);
 

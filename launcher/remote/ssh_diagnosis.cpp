@@ -72,11 +72,9 @@ bool is_ssh(const StartFailure& failure) {
 
 }  // namespace
 
-std::string explain(const StartFailure& failure) {
-  const std::string where =
-      "cannot start on host " + failure.host + " (node " + std::to_string(failure.node_rank) + "): ";
+std::string why_not_started(const StartFailure& failure) {
   const std::string last = last_line(failure.stderr_tail);
-  if (last.starts_with(own_words)) return where + last.substr(own_words.size());
+  if (last.starts_with(own_words)) return last.substr(own_words.size());
   constexpr int ssh_failed = 255;
   if (is_ssh(failure) && failure.status == agent::ExitStatus{agent::ExitStatus::How::exited, ssh_failed}) {
     const std::string all = lower(failure.stderr_tail);
@@ -84,15 +82,20 @@ std::string explain(const StartFailure& failure) {
       return all.find(one.words) != std::string::npos;
     });
     if (found != known.end())
-      return where + std::string(found->why) + "; " +
+      return std::string(found->why) + "; " +
              replaced(replaced(std::string(found->hint), "HOST", failure.host), "LOGIN", failure.login);
   }
-  return where + failure.program + " " + agent::describe(failure.status) +
+  return failure.program + " " + agent::describe(failure.status) +
          (last.empty() ? ", without any output" : "; its last line: " + last);
 }
 
 bool has_answered(const StartFailure& failure) {
   return last_line(failure.stderr_tail).starts_with(own_words);
+}
+
+std::string explain(const StartFailure& failure) {
+  return "cannot start on host " + failure.host + " (node " + std::to_string(failure.node_rank) +
+         "): " + why_not_started(failure);
 }
 
 bool is_usage_error(const StartFailure& failure) {

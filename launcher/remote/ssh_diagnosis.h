@@ -17,6 +17,9 @@ struct StartFailure {
   std::string stderr_tail;   // the last lines of its stderr
 };
 
+// The reason and what to do, without the host; `node_rank` is not used.
+std::string why_not_started(const StartFailure& failure);
+
 // One sentence.
 std::string explain(const StartFailure& failure);
 

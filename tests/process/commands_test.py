@@ -313,14 +313,28 @@ class Doctor(Commands):
             listener.listen()
             self.assertRegex(self.run_command("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1],
                              rf"^ok    127\.0\.0\.1:{port} answered after ")
-        unknown = self.run_command("doctor", "--peer=no-such-host.invalid")
+        unknown = self.run_command("doctor", "--peer=no-such-host.invalid:29500")
         self.assertEqual(unknown.returncode, 1)
         self.assertRegex(unknown.stdout.splitlines()[-1], r"^BAD   no-such-host\.invalid:29500: .*: check the name")
         self.assertEqual(self.run_command("doctor", "--peer=h:99999").returncode, 2)
-        for empty, said in ((["--peer="], "HOST[:PORT] missing"), (["--peer", ""], "--peer is empty; give host or host:port; is a shell variable empty?")):
+        for empty, said in ((["--peer="], "HOST[:PORT],... missing"),
+                            (["--peer", ""], "--peer is empty; give HOST, HOST,HOST or HOST:PORT; is a shell variable empty?")):
             none = self.run_command("doctor", *empty)
             self.assertEqual((none.returncode, none.stdout), (2, ""))
             self.assertIn(said, none.stderr)
+
+    def test_a_probe_that_is_given_nonsense_ends(self):
+        done = subprocess.run([DLAUNCH, "doctor", "--probe"], input="{}\n", capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertTrue(done.stdout.startswith("dlaunch-doctor: {"))
+        self.assertIn("its field host is missing or bad", done.stderr)
+        done = subprocess.run([DLAUNCH, "doctor", "--probe"], input="", capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_remote_shell_that_is_not_there(self):
+        done = self.run_command("doctor", "--peer=h", "--ssh=no-such-ssh -x")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, "no-such-ssh.*name the remote shell with --ssh")
 
 
 class Completion(Commands):
@@ -351,7 +365,7 @@ class Completion(Commands):
         self.assertEqual(self.complete("status", "--"), ["--help", "--json", "--endpoint", "--token-file"])
         self.assertEqual(self.complete("stop", "--all", self.id[:9]), [self.id])
         self.assertEqual(self.complete("completion", "z"), ["zsh"])
-        self.assertEqual(self.complete("doctor", "--"), ["--help", "--peer"])
+        self.assertEqual(self.complete("doctor", "--"), ["--help", "--peer", "--ssh", "--json"])
 
     def test_fish_proposes_the_same(self):
         if not shutil.which("fish"):
