@@ -34,6 +34,7 @@ dlaunch_test(NAME agent_test
     agent/control/messages_wire_test.cpp
     agent/control/preempt_notice_test.cpp
     agent/control/progress_reports_test.cpp
+    agent/control/ranks_reports_test.cpp
     agent/control/stall_monitor_test.cpp
     agent/control/waiting_test.cpp
     agent/control/worker_group_test.cpp
@@ -55,6 +56,9 @@ dlaunch_test(NAME agent_test
     agent/model/json_fields_test.cpp
     agent/model/last_lines_test.cpp
     agent/model/log_options_test.cpp
+    agent/model/node_ranks_test.cpp
+    agent/model/rank_history_test.cpp
+    agent/model/rank_times_test.cpp
     agent/model/remedy_test.cpp
     agent/model/restart_policy_test.cpp
     agent/model/root_cause_test.cpp

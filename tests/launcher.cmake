@@ -59,6 +59,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/node/tls_test.cpp
     launcher/node/unfit_node_test.cpp
     launcher/node/wall_clock_test.cpp
+    launcher/page/page_test.cpp
     launcher/options/binding_test.cpp
     launcher/options/check_combinations_test.cpp
     launcher/options/dry_run_test.cpp
@@ -182,6 +183,7 @@ dlaunch_script_tests(NAME slurm SCRIPT process/slurm_test.py BASE unittest.TestC
 # A sanitized dlaunch needs more memory than the jobs there have.
 set_tests_properties(slurm.Cgroups PROPERTIES RESOURCE_LOCK out_of_memory LABELS "process;unsanitized")
 dlaunch_script_tests(NAME hang SCRIPT process/hang_test.py BASE Hang)
+  dlaunch_script_tests(NAME page SCRIPT process/page_test.py BASE Page)
 # The same program with each MPI that is there, by its own compiler: nothing of dlaunch links MPI for this.
 dlaunch_script_tests(NAME mpi_launch SCRIPT process/mpi_test.py BASE Launch)
 get_directory_property(mpi_launch_tests TESTS)

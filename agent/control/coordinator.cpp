@@ -53,7 +53,8 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
                         [&](const AgentLeaves& leaves) { on_agent_leaves(now, leaves.failure, out); },
                         [&](const AgentRefused& refused) { admission_.remember(refused.peer, refused.why); },
                         [&](const FollowsAnother& follows) { follows_another_ = follows.yes; },
-                        [&](const LeadsUntil& leads) { on_election(now, leads, out); }},
+                        [&](const LeadsUntil& leads) { on_election(now, leads, out); },
+                        [&](const RanksWanted& wanted) { request_ranks(now, wanted, out); }},
              event);
   rearm(now, out);
   return out;
@@ -71,21 +72,23 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
     }
     node->last_heard = now;
   }
-  std::visit(Overloaded{[&](const Join& join) { on_join(now, member, join, from.address, out); },
-                        [&](const Ask& ask) { on_ask(now, member, ask, out); },
-                        [&](const Failed& failed) { on_failed(now, failed, out); },
-                        [&](const Done& done) { on_done(now, member, done, out); },
-                        [&](const Stopped& stopped) { on_stopped(now, member, stopped, out); },
-                        [&](const Leave& leave) { on_leave(now, member, leave, out); },
-                        [&](const Heartbeat& heartbeat) { on_heartbeat(now, member, heartbeat, out); },
-                        [&](const Progress& progress) { on_progress(now, member, progress, out); },
-                        [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
-                        [&](const PmiEnter& enter) { on_pmi_enter(now, member, enter, out); },
-                        [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory,
-                                        StackRequest, PmiRelease, Hello, Challenge, Proof> auto&) {
-                          refuse(member, {"only a coordinator may send this message"}, out);
-                        }},
-             from.message);
+  std::visit(
+      Overloaded{[&](const Join& join) { on_join(now, member, join, from.address, out); },
+                 [&](const Ask& ask) { on_ask(now, member, ask, out); },
+                 [&](const Failed& failed) { on_failed(now, failed, out); },
+                 [&](const Done& done) { on_done(now, member, done, out); },
+                 [&](const Stopped& stopped) { on_stopped(now, member, stopped, out); },
+                 [&](const Leave& leave) { on_leave(now, member, leave, out); },
+                 [&](const Heartbeat& heartbeat) { on_heartbeat(now, member, heartbeat, out); },
+                 [&](const Progress& progress) { on_progress(now, member, progress, out); },
+                 [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
+                 [&](const PmiEnter& enter) { on_pmi_enter(now, member, enter, out); },
+                 [&](const RanksReport& report) { ranks_reports_.take(member, report.ranks); },
+                 [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory,
+                                 StackRequest, PmiRelease, RanksRequest, Hello, Challenge, Proof> auto&) {
+                   refuse(member, {"only a coordinator may send this message"}, out);
+                 }},
+      from.message);
 }
 
 // An answer is not answered again. A Welcome is answered, and each heartbeat of a member with the next one.
@@ -126,6 +129,7 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
         return;
       }
       membership_.remove(member);
+      ranks_reports_.forget(member);
       leadership_.on_members_changed();
       earlier_worlds_.on_left_running(now, node, true);
       out.emplace_back(DropMember{member});

@@ -53,6 +53,7 @@
 #include "agent/control/membership.h"
 #include "agent/control/messages.h"
 #include "agent/control/pmi_barrier.h"
+#include "agent/control/ranks_reports.h"
 #include "agent/control/waiting.h"
 #include "agent/model/event.h"
 #include "agent/model/log_message.h"
@@ -92,8 +93,13 @@ struct FollowsAnother {
   bool yes = false;
 };
 
+// Somebody looks at the job's page, and at the last lines of this rank; -1: of none.
+struct RanksWanted {
+  int rank_with_lines = -1;
+};
+
 using CoordinatorEvent = std::variant<FromMember, MemberLost, CoordinatorTimer, AgentLeaves, AgentRefused,
-                                      FollowsAnother, LeadsUntil>;
+                                      FollowsAnother, LeadsUntil, RanksWanted>;
 
 // --- actions ---
 
@@ -160,6 +166,8 @@ class Coordinator {
   [[nodiscard]] std::uint32_t round() const { return world_.round; }
   [[nodiscard]] int restarts_used() const { return world_.restarts_used; }
   [[nodiscard]] WorldView view(TimePoint now) const;
+  // What the ranks of the nodes do, by the last reports; requested by RanksWanted. By node rank.
+  [[nodiscard]] std::vector<NodeRanks> ranks() const { return ranks_reports_.nodes(); }
   // What it waits for: "nodes 1 and 3 of 4"; empty if it does not wait.
   [[nodiscard]] std::string waiting_for(TimePoint now) const;
 
@@ -179,6 +187,7 @@ class Coordinator {
   void on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out);
   void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
   void on_pmi_enter(TimePoint now, MemberId member, const PmiEnter& enter, CoordinatorActions& out);
+  void request_ranks(TimePoint now, const RanksWanted& wanted, CoordinatorActions& out);
   [[nodiscard]] Duration stall() const;
   void note_stall(CoordinatorActions& out) const;
   void request_stack(CoordinatorActions& out);
@@ -277,6 +286,7 @@ class Coordinator {
   HangNotes hang_notes_;
   std::optional<int> stack_of_;  // the rank whose stack was requested for a note, and has not come
   PmiBarrier pmi_barrier_;
+  RanksReports ranks_reports_;
   std::optional<MemberId> preempted_;  // in this round; the other nodes have notice of it
   TimePoint collect_until_;
   std::string no_restart_;            // why none follows

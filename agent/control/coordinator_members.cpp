@@ -173,6 +173,7 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   const TimePoint sure = leadership_.sure_until(membership_);
   const auto node = membership_.remove(lost.member);
   hang_detector_.forget(lost.member);
+  ranks_reports_.forget(lost.member);
   leadership_.on_members_changed();
   if (node) earlier_worlds_.on_left_running(now, *node, lost.loss.other_may_go_on());
   if (node && lost.loss.other_may_go_on()) absent_.add(node->joined.agent, name_of(*node), node->last_heard);

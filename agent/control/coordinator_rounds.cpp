@@ -313,6 +313,12 @@ void Coordinator::report_stack(int rank, CoordinatorActions& out) const {
     out.emplace_back(LogMessage{Severity::warning, "  " + sanitize_for_terminal(line)});
 }
 
+void Coordinator::request_ranks(TimePoint now, const RanksWanted& wanted, CoordinatorActions& out) {
+  if (!leads() || !ranks_reports_.may_request(now, wanted.rank_with_lines)) return;
+  for (const auto& [member, node] : membership_.nodes())
+    out.emplace_back(ToMember{member, RanksRequest{wanted.rank_with_lines}});
+}
+
 std::string Coordinator::advice_for_stall() const {
   return "the stacks: dlaunch dump " + job_.id + " on each host; --hang-timeout " +
          (job_.hang_timeout > Duration(0) ? "ends the job after " + to_words(job_.hang_timeout)

@@ -68,35 +68,37 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
 void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
   if (contact_.has_given_up(now)) return give_up(now, out);
   contact_.on_message(now);
-  std::visit(Overloaded{[&](const Refused& refused) { on_refused(now, refused, out); },
-                        [&](const Welcome& welcome) { on_welcome(now, welcome, out); },
-                        [&](const NewWorld& announced) { on_new_world(now, announced, out); },
-                        [&](const StopRound& stop) { on_stop_round(stop, out); },
-                        [&](const End& end) { end_with(end.outcome, out); },
-                        [&](const Heartbeat& heartbeat) {
-                          contact_.set_stamp(heartbeat.stamp);
-                          take_grant(now, heartbeat.grant, out);
-                        },
-                        [&](const Notice& notice) {
-                          last_notice_ = sanitize_for_terminal(notice.text);
-                          out.emplace_back(LogMessage{Severity::info, last_notice_});
-                        },
-                        [&](const Preempt& preempt) { on_preempt(preempt, out); },
-                        [&](const StackRequest& request) {
-                          if (state_ == State::working && round_active_ && request.round == round_)
-                            out.emplace_back(RequestStack{request.rank});
-                        },
-                        [&](const RestartHistory& history) {
-                          world_.restarts_used = history.restarts_used;
-                          world_.restarts = history.restarts;
-                        },
-                        [&](const PmiRelease& release) {
-                          if (state_ == State::working && round_active_ && release.round == round_)
-                            out.emplace_back(release);
-                        },
-                        [&](const OneOf<Join, Failed, Done, Stopped, Leave, Progress, Ask, PmiEnter, Hello,
-                                        Challenge, Proof> auto&) { ignore_unexpected(out); }},
-             message);
+  std::visit(
+      Overloaded{[&](const Refused& refused) { on_refused(now, refused, out); },
+                 [&](const Welcome& welcome) { on_welcome(now, welcome, out); },
+                 [&](const NewWorld& announced) { on_new_world(now, announced, out); },
+                 [&](const StopRound& stop) { on_stop_round(stop, out); },
+                 [&](const End& end) { end_with(end.outcome, out); },
+                 [&](const Heartbeat& heartbeat) {
+                   contact_.set_stamp(heartbeat.stamp);
+                   take_grant(now, heartbeat.grant, out);
+                 },
+                 [&](const Notice& notice) {
+                   last_notice_ = sanitize_for_terminal(notice.text);
+                   out.emplace_back(LogMessage{Severity::info, last_notice_});
+                 },
+                 [&](const Preempt& preempt) { on_preempt(preempt, out); },
+                 [&](const StackRequest& request) {
+                   if (state_ == State::working && round_active_ && request.round == round_)
+                     out.emplace_back(RequestStack{request.rank});
+                 },
+                 [&](const RanksRequest& request) { out.emplace_back(ReportRanks{request.rank_with_lines}); },
+                 [&](const RestartHistory& history) {
+                   world_.restarts_used = history.restarts_used;
+                   world_.restarts = history.restarts;
+                 },
+                 [&](const PmiRelease& release) {
+                   if (state_ == State::working && round_active_ && release.round == round_)
+                     out.emplace_back(release);
+                 },
+                 [&](const OneOf<Join, Failed, Done, Stopped, Leave, Progress, Ask, PmiEnter, RanksReport,
+                                 Hello, Challenge, Proof> auto&) { ignore_unexpected(out); }},
+      message);
 }
 
 void Member::ignore_unexpected(MemberActions& out) {

@@ -117,6 +117,11 @@ struct RequestStack {
   int rank = 0;  // in the job
   bool operator==(const RequestStack&) const = default;
 };
+// Report to the coordinator what the workers do: RanksReport.
+struct ReportRanks {
+  int rank_with_lines = -1;
+  bool operator==(const ReportRanks&) const = default;
+};
 // Replaces the time requested before.
 struct ArmMemberTimer {
   TimePoint at;
@@ -127,9 +132,10 @@ struct MemberEnded {
   bool operator==(const MemberEnded&) const = default;
 };
 
-using MemberAction = std::variant<RunHealthCheck, KillHealthCheck, Dial, ProbeEndpoint, Disconnect,
-                                  ToCoordinator, ToGroup, ForwardSignal, RenewLease, LookAtWorkers,
-                                  RequestStack, ArmMemberTimer, MemberEnded, PmiRelease, LogMessage>;
+using MemberAction =
+    std::variant<RunHealthCheck, KillHealthCheck, Dial, ProbeEndpoint, Disconnect, ToCoordinator, ToGroup,
+                 ForwardSignal, RenewLease, LookAtWorkers, RequestStack, ReportRanks, ArmMemberTimer,
+                 MemberEnded, PmiRelease, LogMessage>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {

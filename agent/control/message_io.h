@@ -2,6 +2,8 @@
 // calls, so that one list of fields serves both directions. Pure.
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "agent/control/messages.h"
+#include "agent/model/diagnosis.h"
 #include "store/base/bytes.h"
 
 namespace dlaunch::agent {
@@ -40,6 +43,7 @@ class FieldWriter {
   void put(const std::uint32_t& value) { out_.u32(value); }
   void put(const std::uint16_t& value) { out_.integer(value); }
   void put(const bool& value) { out_.u8(value ? 1 : 0); }
+  void put(const double& value) { out_.integer(std::bit_cast<std::uint64_t>(value)); }
   void put(const Duration& value) { out_.i64(value.count()); }
   void put(const std::string& value) { out_.text(std::string_view(value).substr(0, max_text)); }
   template <class T>
@@ -99,6 +103,10 @@ class FieldReader {
     if (raw > 1) bad_ = true;
   }
   void take(std::string& value) { value = std::string(in_.text(max_text)); }
+  void take(double& value) {
+    value = std::bit_cast<double>(in_.integer<std::uint64_t>());
+    if (!std::isfinite(value)) bad_ = true;
+  }
   void take(Duration& value) { value = Duration(in_.i64()); }
   template <class T>
   void take(T& value) {
@@ -171,6 +179,18 @@ void fields(auto& io, Of<GroupProgress> auto& g) {
   io(g.identity, g.name, g.size);
   io.list(g.ranks, static_cast<std::uint32_t>(page::max_runs));
   io.list(g.here, static_cast<std::uint32_t>(Progress::max_rows));
+}
+
+void fields(auto& io, Of<RankView> auto& r) {
+  io(r.rank, r.pid, r.state, r.samples, r.rate, r.memory, r.doing, r.operation, r.inside, r.operation_s,
+     r.came_last, r.late_s, r.last_output, r.last_lines);
+  io.list(r.times, static_cast<std::uint32_t>(spent_kinds));
+}
+
+void fields(auto& io, Of<NodeRanks> auto& n) {
+  io(n.host, n.node_rank, n.round, n.period_s);
+  io.list(n.findings, static_cast<std::uint32_t>(Diagnosis::max_sentences));
+  io.list(n.ranks, static_cast<std::uint32_t>(NodeRanks::most_ranks));
 }
 
 }  // namespace dlaunch::agent

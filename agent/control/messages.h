@@ -16,16 +16,17 @@
 #include "agent/model/collective_progress.h"
 #include "agent/model/field_list.h"
 #include "agent/model/job.h"
+#include "agent/model/node_ranks.h"
 #include "agent/model/pmi_entry.h"
 #include "store/base/bytes.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 12;
+inline constexpr std::uint8_t protocol_version = 13;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x0c";  // the last byte is protocol_version
+    "LAUNCH\x0d";  // the last byte is protocol_version
 // A world of max_nodes fits the first. Messages of a member are shorter.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -180,6 +181,13 @@ void fields(auto& io, Of<PmiEnter> auto& m) {
   io.list(m.entries, most_pmi_entries_of_message);
 }
 
+// What this node's ranks do: the answer to RanksRequest.
+struct RanksReport {
+  NodeRanks ranks{};
+  bool operator==(const RanksReport&) const = default;
+};
+void fields(auto& io, Of<RanksReport> auto& m) { io(m.ranks); }
+
 // --- the coordinator to a member ---
 
 // The Join was accepted. `leads`: by the job's leader, which may repeat it; otherwise by a coordinator that
@@ -262,6 +270,14 @@ void fields(auto& io, Of<PmiRelease> auto& m) {
   io.list(m.entries, most_pmi_entries_of_message);
 }
 
+// Somebody looks at the job's page: report what the node's ranks do, with the last lines of this rank, if it
+// is there.
+struct RanksRequest {
+  int rank_with_lines = -1;
+  bool operator==(const RanksRequest&) const = default;
+};
+void fields(auto& io, Of<RanksRequest> auto& m) { io(m.rank_with_lines); }
+
 // --- before all others, if the job has a secret (agent/control/handshake.h) ---
 
 struct Hello {
@@ -284,7 +300,7 @@ void fields(auto& io, Of<Proof> auto& m) { io(m.mac); }
 // A message's number on the wire is its place here, from 1: a new one goes to the end.
 using Message = std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld,
                              StopRound, End, Hello, Challenge, Proof, Progress, Notice, RestartHistory,
-                             Preempt, Ask, StackRequest, PmiEnter, PmiRelease>;
+                             Preempt, Ask, StackRequest, PmiEnter, PmiRelease, RanksRequest, RanksReport>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

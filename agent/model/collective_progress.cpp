@@ -7,17 +7,6 @@
 namespace dlaunch::agent {
 namespace {
 
-// The runs may not name all members.
-int rank_in_job(const WorkerRecord::Group& group, int rank) {
-  if (rank < 0) return -1;
-  std::int64_t before = 0;
-  for (const page::Run& run : group.ranks) {
-    if (rank < before + run.count) return static_cast<int>(run.first + run.stride * (rank - before));
-    before += run.count;
-  }
-  return -1;
-}
-
 RankProgress standing_of(const WorkerSeen& worker, const WorkerRecord::Group& group, std::int64_t now_ns) {
   RankProgress progress;
   progress.rank = worker.record.rank;
@@ -76,6 +65,16 @@ RankProgress outside(const WorkerSeen& worker, std::int64_t now_ns) {
 }
 
 }  // namespace
+
+int rank_in_job(const WorkerRecord::Group& group, int rank) {
+  if (rank < 0) return -1;
+  std::int64_t before = 0;
+  for (const page::Run& run : group.ranks) {
+    if (rank < before + run.count) return static_cast<int>(run.first + run.stride * (rank - before));
+    before += run.count;
+  }
+  return -1;
+}
 
 std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> workers, int world_size,
                                                   std::int64_t now_ns) {

@@ -69,6 +69,9 @@ struct WorkerSeen {
   std::string stack{};
 };
 
+// The rank in the job of this rank in the group; -1: it is not known, since the runs may not name all members.
+int rank_in_job(const WorkerRecord::Group& group, int rank);
+
 // If some of these workers are in no group, they follow in one of GroupProgress::outside.
 // `now_ns` is the time by the pages' clock. Workers that use another world than the job's are left out,
 // because their ranks mean something else.

@@ -72,6 +72,9 @@ class JsonReader {
     if constexpr (std::is_same_v<T, std::string>) {
       if (json.is_string()) value = json.get_ref<const std::string&>();
       return json.is_string();
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (json.is_boolean()) value = json.get<bool>();
+      return json.is_boolean();
     } else if constexpr (std::is_arithmetic_v<T>) {
       if (json.is_number()) value = json.get<T>();
       return json.is_number();

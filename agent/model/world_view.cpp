@@ -95,23 +95,6 @@ std::string table(const WorldView& view) {
   return text;
 }
 
-std::string html(const WorldView& view) {
-  std::string rows;
-  for (const char c : table(view)) {
-    if (c == '&') {
-      rows += "&amp;";
-    } else if (c == '<') {
-      rows += "&lt;";
-    } else {
-      rows += c;
-    }
-  }
-  return "<!doctype html>\n<meta charset=utf-8>\n<meta http-equiv=refresh "
-         "content=2>\n<title>dlaunch</title>\n<pre>" +
-         rows +
-         "</pre>\n<p><a href=/job>/job</a> <a href=/status>/status</a> <a href=/metrics>/metrics</a>\n";
-}
-
 std::string metrics(const WorldView& view) {
   std::string text;
   const auto family = [&text](const char* name, const char* help, double value) {

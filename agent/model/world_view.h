@@ -55,8 +55,6 @@ std::string to_json(const WorldView& view);
 Result<WorldView> world_view_from_json(std::string_view text);
 // A table for the console. Foreign text is sanitized.
 std::string table(const WorldView& view);
-// The same as a page for a browser, which reloads it every two seconds.
-std::string html(const WorldView& view);
 // In Prometheus' text format 0.0.4.
 std::string metrics(const WorldView& view);
 

@@ -96,6 +96,8 @@ void Runner::on_election(std::optional<TimePoint> leads_until,
   work();
 }
 
+void Runner::ask_for_ranks(int rank_with_lines) { take(CoordinatorEvent(RanksWanted{rank_with_lines})); }
+
 std::optional<JobEnding> Runner::job_ending() const {
   return coordinator_ ? coordinator_->ending() : std::nullopt;
 }
@@ -305,6 +307,10 @@ void Runner::act(const MemberAction& action) {
                  [&](const RenewLease& a) { dependencies_.spawner.keep_alive(a.until); },
                  [&](const LookAtWorkers& a) { look_at_workers(a.in_full); },
                  [&](const RequestStack& a) { request_stack(a.rank); },
+                 [&](const ReportRanks& a) {
+                   if (config_.node_ranks)
+                     send_to_coordinator(RanksReport{config_.node_ranks(a.rank_with_lines)});
+                 },
                  [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
                  [&](const PmiRelease& a) {
                    if (pmi_) pmi_->on_release(a);

@@ -50,9 +50,11 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     std::function<void()> on_ended;
     std::function<void(const Event&)> on_event{};  // for the event log
     WorkerRecords* records = nullptr;              // the workers' pages, not owned; none: without them
-    PmiWire* pmi = nullptr;                        // not owned; none: PMI is not offered
-    std::string secret{};                          // of the job; empty: none
-    std::function<std::string()> draw_nonce{};     // nonce_size bytes; only where there is a secret
+    // What this node's ranks do, with the last lines of this rank; unset: that is not reported.
+    std::function<NodeRanks(int rank_with_lines)> node_ranks{};
+    PmiWire* pmi = nullptr;                     // not owned; none: PMI is not offered
+    std::string secret{};                       // of the job; empty: none
+    std::function<std::string()> draw_nonce{};  // nonce_size bytes; only where there is a secret
     // A node at this address has proved the secret. Called again for each after open_store.
     std::function<void(const std::string& host)> on_proved{};
     // If the agents elect their leader: its address, if it is known, and whether it is this agent. `own` is
@@ -78,6 +80,10 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   // The election's result for this agent, as LeadsUntil. `left_behind`: the text of a JobEnding, if any; an
   // agent of that job ends with its outcome, and does not lead.
   void on_election(std::optional<TimePoint> leads_until, const std::optional<std::string>& left_behind = {});
+  // Somebody looks at the job's page: requests what the ranks of all nodes do, for Coordinator::ranks(). It
+  // is there at once for this node, and when they have answered for the others. REQUIRES: there is a
+  // coordinator.
+  void ask_for_ranks(int rank_with_lines);
   // How this agent, as the leader, has ended the job; none: it has not.
   [[nodiscard]] std::optional<JobEnding> job_ending() const;
 

@@ -1,5 +1,7 @@
 #include "agent/observe/process_condition.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <sstream>
@@ -66,6 +68,17 @@ std::string state_of(std::int64_t pid) {
     default:
       return "sleeps in the kernel" + kernel_function(pid);
   }
+}
+
+std::uint64_t resident_bytes(std::int64_t pid) {
+  constexpr std::size_t enough = 256;
+  const auto statm = read_plain_file("/proc/" + std::to_string(pid) + "/statm", enough);
+  if (!statm) return 0;
+  std::istringstream fields(statm->text);
+  std::uint64_t size = 0;
+  std::uint64_t resident = 0;
+  fields >> size >> resident;
+  return fields ? resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
 }  // namespace dlaunch::agent

@@ -16,4 +16,7 @@ Condition condition_of(std::int64_t pid);
 // ended. The kernel's function is left out if it may not be read.
 std::string state_of(std::int64_t pid);
 
+// Its memory that is resident, in bytes; shared pages included. 0: it has ended.
+std::uint64_t resident_bytes(std::int64_t pid);
+
 }  // namespace dlaunch::agent

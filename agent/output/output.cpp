@@ -229,6 +229,20 @@ std::string Output::last_line(ProcKey key) const {
   return found == last_lines_.end() ? "" : found->second;
 }
 
+std::string Output::recent_lines(ProcKey key) const {
+  std::array<std::string, 2> tails;  // by Stream
+  for (const Stream stream : {Stream::out, Stream::err}) {
+    const auto ended = ended_tails_.find({key, stream});
+    if (ended != ended_tails_.end()) tails.at(static_cast<std::size_t>(stream)) = ended->second;
+  }
+  for (const auto& [fd, source] : sources_) {
+    if (source->key == key) tails.at(static_cast<std::size_t>(source->stream)) = source->tail.text();
+  }
+  auto& [out, err] = tails;
+  const bool is_silent = err.find_first_not_of(" \t\r\n") == std::string::npos;
+  return std::move(is_silent ? out : err);
+}
+
 void Output::close_all() {
   while (!sources_.empty()) {
     const auto first = sources_.begin();

@@ -86,6 +86,10 @@ class Output final : public FdHandler {
   static constexpr std::size_t shown_bytes = 200;
   [[nodiscard]] std::string last_line(ProcKey key) const;
 
+  // The last lines that a worker has written to stderr; to stdout if there are none on stderr. Of what has
+  // been read until now.
+  [[nodiscard]] std::string recent_lines(ProcKey key) const;
+
   // No process is left that could write: reads the rest and closes all streams.
   void close_all();
 

@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "agent/model/world_view.h"
-#include "agent/observe/process_condition.h"
 #include "launcher/console/terminal_suspend.h"
 #include "launcher/machine/local_addresses.h"
 #include "launcher/machine/process_limits.h"
 #include "launcher/node/secret.h"
 #include "launcher/node/tls.h"
 #include "launcher/node/wall_clock.h"
+#include "launcher/page/page.h"
 #include "store/base/log.h"
 #include "store/base/number.h"
 #include "store/base/random.h"
@@ -125,6 +125,9 @@ agent::Runner::Config NodeAgent::runner_config() {
                                },
                                [this] { dependencies_.loop.stop(); }};
   config.records = &pages_;
+  config.node_ranks = [this](int rank_with_lines) {
+    return ranks_ ? ranks_->ranks(rank_with_lines) : agent::NodeRanks{};
+  };
   if (plan.job.mpi != agent::MpiStart::none) config.pmi = &pmi_sockets_;
   config.unix_us = unix_us();
   config.had_predecessor = leader_mark_ && leader_mark_->was_left_within(
@@ -186,20 +189,35 @@ void NodeAgent::make_runner() {
   if (dependencies_.plan.job.elected) make_election();
 }
 
+agent::WorldView NodeAgent::world_view() const {
+  const agent::Coordinator* coordinator = runner_->coordinator();
+  agent::WorldView seen =
+      coordinator != nullptr ? coordinator->view(dependencies_.loop.now()) : agent::WorldView{};
+  const std::string late = ranks_ ? ranks_->straggler() : "";
+  if (!late.empty()) seen.collectives.push_back(late);
+  return seen;
+}
+
 void NodeAgent::show_world() {
-  const auto view = [this] {
-    const agent::Coordinator* coordinator = runner_->coordinator();
-    agent::WorldView seen =
-        coordinator != nullptr ? coordinator->view(dependencies_.loop.now()) : agent::WorldView{};
-    const std::string late = stragglers_ ? stragglers_->sentence() : "";
-    if (!late.empty()) seen.collectives.push_back(late);
-    return seen;
+  // The other nodes send what their ranks do only when somebody looks.
+  const auto ranks = [this](int rank_with_lines) {
+    runner_->ask_for_ranks(rank_with_lines);
+    return runner_->coordinator()->ranks();
   };
-  page_.add("/", "text/html; charset=utf-8", [view] { return agent::html(view()); });
-  page_.add("/job", "application/json", [view] { return agent::to_json(view()); });
-  page_.add_metrics([this, view] {
-    return agent::metrics(view()) + (stragglers_ ? agent::metrics(stragglers_->stragglers()) : "");
+  page_.add("/", "text/html; charset=utf-8",
+            [this, ranks](std::string_view) { return page_html(world_view(), ranks(-1)); });
+  page_.add("/page.css", "text/css; charset=utf-8",
+            [](std::string_view) { return std::string(embedded_page_css); });
+  page_.add("/page.js", "text/javascript; charset=utf-8",
+            [](std::string_view) { return std::string(embedded_page_js); });
+  page_.add("/job", "application/json", [this](std::string_view) { return agent::to_json(world_view()); });
+  page_.add("/ranks", "application/json", [ranks](std::string_view query) {
+    constexpr std::string_view key = "rank=";
+    if (query.starts_with(key)) query.remove_prefix(key.size());
+    return agent::to_json(ranks(parse_number<int>(query).value_or(-1)));
   });
+  page_.add_metrics(
+      [this] { return agent::metrics(world_view()) + (ranks_ ? ranks_->metrics() : std::string()); });
 }
 
 void NodeAgent::make_election() {
@@ -221,29 +239,20 @@ std::string NodeAgent::status_json() const {
   status.agent = getpid();
   status.log_dir = dependencies_.files.log_dir;
   status.pages_dir = dependencies_.plan.node.pages_dir;
-  for (agent::WorkerStatus& worker : status.workers) {
-    if (worker.state == "running" && agent::condition_of(worker.pid) == agent::Condition::stopped)
-      worker.state = "stopped";
-    worker.last_output = dependencies_.output.last_line(
-        {static_cast<std::uint32_t>(status.round), static_cast<std::uint32_t>(worker.local_rank)});
-  }
-  if (stragglers_) stragglers_->add_to(status);
+  if (ranks_) ranks_->add_to(status);
   return agent::to_json(status);
 }
 
-// With one worker here, there is none to compare it with.
-void NodeAgent::watch_stragglers() {
-  const agent::NodeSpec& node = dependencies_.plan.node;
-  if (node.pages_dir.empty() || node.slots < 2) return;
+void NodeAgent::watch_ranks() {
   // For tests: a shorter time.
   const auto setting = dependencies_.environment.find("DLAUNCH_STRAGGLER_WINDOW");
   const auto seconds =
       setting == dependencies_.environment.end() ? std::nullopt : parse_number<int>(setting->second);
-  stragglers_.emplace(
-      agent::StragglerWatch::Dependencies{dependencies_.loop, dependencies_.loop},
-      agent::StragglerWatch::Config{
-          std::chrono::seconds(seconds.value_or(60)), node.pages_dir, [this] { return runner_->status(); },
-          [this](const agent::LogMessage& message) { dependencies_.reporter.report(message); }});
+  ranks_.emplace(RankWatch::Dependencies{dependencies_.loop, dependencies_.loop, dependencies_.output},
+                 RankWatch::Config{
+                     std::chrono::seconds(seconds.value_or(60)), dependencies_.plan.node.pages_dir,
+                     [this] { return runner_->status(); },
+                     [this](const agent::LogMessage& message) { dependencies_.reporter.report(message); }});
 }
 
 Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {
@@ -263,7 +272,7 @@ Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {
   if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner_.expect_success();
   log::debug("the workers' cgroup: " + spawner_.about_cgroup());
   if (timer_fifo.exists()) watch_timers(timer_fifo);
-  watch_stragglers();
+  watch_ranks();
   return {};
 }
 

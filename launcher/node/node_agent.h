@@ -8,7 +8,6 @@
 #include "agent/election/etcd_election.h"
 #include "agent/node/runner.h"
 #include "agent/observe/postmortem.h"
-#include "agent/observe/straggler_watch.h"
 #include "agent/observe/timer_watch.h"
 #include "agent/observe/worker_pages.h"
 #include "agent/output/output.h"
@@ -18,6 +17,7 @@
 #include "agent/process/pmi_sockets.h"
 #include "launcher/node/containment.h"
 #include "launcher/node/node_output.h"
+#include "launcher/node/rank_watch.h"
 #include "launcher/node/serve.h"
 #include "launcher/options/options.h"
 #include "launcher/options/plan.h"
@@ -90,7 +90,8 @@ class NodeAgent {
   void keep_leader_mark();
   void end_leader_mark();
   [[nodiscard]] std::string status_json() const;
-  void watch_stragglers();
+  void watch_ranks();
+  [[nodiscard]] agent::WorldView world_view() const;
   void watch_timers(const agent::TimerFifo& fifo);
 
   Dependencies dependencies_;
@@ -109,7 +110,7 @@ class NodeAgent {
   std::optional<agent::Runner> runner_;
   std::optional<agent::StatusSocket> status_socket_;
   std::optional<agent::TimerWatch> timers_;
-  std::optional<agent::StragglerWatch> stragglers_;
+  std::optional<RankWatch> ranks_;
 };
 
 }  // namespace dlaunch::launcher

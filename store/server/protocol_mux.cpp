@@ -43,6 +43,12 @@ std::string to_wire(const HttpAnswer& answer, bool with_body) {
   text.append(std::to_string(answer.status)).append(" ").append(reason_of(answer.status));
   text.append("\r\nContent-Type: ").append(answer.type);
   text.append("\r\nContent-Length: ").append(std::to_string(answer.body.size()));
+  // Whatever a page shows, a browser runs no script in it but the page's own, and sends nothing elsewhere.
+  if (answer.type.starts_with("text/html"))
+    text.append(
+        "\r\nContent-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer");
   if (answer.status == 401) text.append("\r\nWWW-Authenticate: Bearer");
   text.append("\r\nConnection: close\r\n\r\n");
   if (with_body) text += answer.body;

@@ -1,5 +1,6 @@
 #include "store/server/status_page.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -95,13 +96,15 @@ std::string metrics_text(const StoreStats& stats, const StoreLimits& limits, Dur
 HttpAnswer StatusPage::on_http_get(std::string_view path) {
   if (server_ == nullptr) return {503, "text/plain; charset=utf-8", "not ready\n"};
   const Duration uptime = clock_.now() - began_;
-  path = path.substr(0, path.find('?'));
+  const std::size_t end = std::min(path.find('?'), path.size());
+  const std::string_view query = path.substr(std::min(end + 1, path.size()));
+  path = path.substr(0, end);
   if (path == "/status") return {200, "application/json", status_json(server_->stats(), limits_, uptime)};
   if (path == "/metrics")
     return {200, "text/plain; version=0.0.4; charset=utf-8",
             metrics_text(server_->stats(), limits_, uptime) + (more_metrics_ ? more_metrics_() : "")};
   if (const auto found = more_.find(path); found != more_.end())
-    return {200, found->second.content_type, found->second.text()};
+    return {200, found->second.content_type, found->second.text(query)};
   std::string known = "known pages: /healthz, ";
   for (const auto& [name, page] : more_) known += name + ", ";
   known += "/status and /metrics";

@@ -29,8 +29,10 @@ class StatusPage final : public HttpHandler {
     limits_ = limits;
   }
 
-  // Adds a page and its content type: "/job" with JSON, for instance.
-  void add(std::string path, std::string content_type, std::function<std::string()> text) {
+  // Adds a page and its content type: "/job" with JSON, for instance. `text` gets the query, what is behind
+  // the
+  // "?" of the path.
+  void add(std::string path, std::string content_type, std::function<std::string(std::string_view)> text) {
     more_[std::move(path)] = {std::move(content_type), std::move(text)};
   }
   // Families that follow the store's in /metrics.
@@ -45,7 +47,7 @@ class StatusPage final : public HttpHandler {
   StoreLimits limits_;
   struct Page {
     std::string content_type;
-    std::function<std::string()> text;
+    std::function<std::string(std::string_view query)> text;
   };
   std::map<std::string, Page, std::less<>> more_;
   std::function<std::string()> more_metrics_;

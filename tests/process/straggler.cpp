@@ -6,6 +6,7 @@
 //   straggler waiting    it waits for a message that nobody sends
 //   straggler key        it waits for a key of the job's store that no rank sets
 //   straggler gone       it destroys the group and ends, with 0
+//   straggler crash      it ends with 7, after a line to stderr
 //   straggler none       nothing
 //
 // or all of them get stuck before the fourth sum, once:
@@ -20,9 +21,11 @@
 //   straggler world      nor, after all have destroyed the default group, to make another
 //   straggler keys       all wait for such a key
 //   straggler slow       none does, but the last one needs five times as long between two sums, until the job
-//   is stopped straggler first      nor, at the beginning, to make the default group
+//                        is stopped
+//   straggler steady     none does, and they go on until the job is stopped
+//   straggler first      nor, at the beginning, to make the default group
 //
-// After a restart all do what they should.
+// After a restart all do what they should; after a crash until the job is stopped.
 #include <dlaunch/distributed.h>
 #include <dlaunch/store.h>
 #include <unistd.h>
@@ -59,6 +62,9 @@ void go_astray(const std::string& how) {
     dlaunch::recv(dlaunch::Tensor::of(number), 0);
   } else if (how == "key") {
     wait_for_a_key();
+  } else if (how == "crash") {
+    std::fputs("straggler: <b>out of data</b>\n", stderr);
+    std::exit(7);
   } else if (how == "gone") {
     dlaunch::destroy_process_group();
     std::exit(0);
@@ -115,10 +121,10 @@ void get_stuck(const std::string& how) {
   }
 }
 
-[[noreturn]] void be_slow() {
+[[noreturn]] void go_on(bool last_is_slow) {
   const bool is_last = dlaunch::get_rank() == dlaunch::get_world_size() - 1;
   for (;;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(is_last ? 100 : 20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(is_last && last_is_slow ? 100 : 20));
     std::vector<std::int64_t> sum{1};
     dlaunch::all_reduce(dlaunch::Tensor::of(sum));
   }
@@ -137,7 +143,7 @@ void work(const std::string& how) {
     for (;;) pause();
   }
   dlaunch::init_process_group();
-  if (how == "slow") be_slow();
+  if (how == "slow" || how == "steady" || (how == "crash" && !first)) go_on(how == "slow");
   for (int i = 1; i <= sums; ++i) {
     if (i == last_good + 1) wait_until_the_others_have_their_sums();
     if (i == last_good + 1 && first) get_stuck(how);

@@ -106,7 +106,28 @@ inline std::vector<Message> one_of_each() {
           Ask{"job"},
           StackRequest{4, 3},
           PmiEnter{4, 2, {{"key", "value"}}, false, 3, true},
-          PmiRelease{4, 2, {{"key", "value"}}, false}};
+          PmiRelease{4, 2, {{"key", "value"}}, false},
+          RanksRequest{3},
+          RanksReport{{"b",
+                       1,
+                       4,
+                       2.0,
+                       {"rank 3 never came"},
+                       {{3,
+                         4711,
+                         "running",
+                         "sccow.",
+                         12.5,
+                         1U << 20,
+                         "is running",
+                         "barrier #2",
+                         true,
+                         1.5,
+                         7,
+                         0.25,
+                         "line",
+                         "lines\n",
+                         {1, 2, 3, 4, 5, 6}}}}}};
 }
 
 }  // namespace dlaunch::agent

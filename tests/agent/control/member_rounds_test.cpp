@@ -143,6 +143,12 @@ TEST_F(WatchingMemberTest, AStackIsRequestedOnlyInItsRound) {
   EXPECT_FALSE(got<RequestStack>());
 }
 
+TEST_F(WatchingMemberTest, TheRanksAreReportedWhenAsked) {
+  hear(RanksRequest{1});
+  ASSERT_TRUE(got<ReportRanks>());
+  EXPECT_EQ(got<ReportRanks>()->rank_with_lines, 1);
+}
+
 TEST_F(WatchingMemberTest, NothingIsReportedWhileWorkersProgress) {
   for (std::uint64_t i = 1; i < 20; ++i) {
     look(i, i % 2);

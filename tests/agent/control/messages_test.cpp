@@ -15,11 +15,11 @@ TEST(Messages, AreThoseOfTheManualPage) {
   std::ifstream file(DLAUNCH_SOURCE_DIR "/man/dlaunch-protocol.7");
   std::stringstream page;
   page << file.rdbuf();
-  const std::vector<std::string> names{"Join",     "Heartbeat",      "Welcome",   "Failed",   "Done",
-                                       "Stopped",  "Leave",          "Refused",   "NewWorld", "StopRound",
-                                       "End",      "Hello",          "Challenge", "Proof",    "Progress",
-                                       "Notice",   "RestartHistory", "Preempt",   "Ask",      "StackRequest",
-                                       "PmiEnter", "PmiRelease"};
+  const std::vector<std::string> names{
+      "Join",       "Heartbeat",    "Welcome",        "Failed",  "Done",  "Stopped",      "Leave",
+      "Refused",    "NewWorld",     "StopRound",      "End",     "Hello", "Challenge",    "Proof",
+      "Progress",   "Notice",       "RestartHistory", "Preempt", "Ask",   "StackRequest", "PmiEnter",
+      "PmiRelease", "RanksRequest", "RanksReport"};
   const auto messages = one_of_each();
   ASSERT_EQ(messages.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -46,6 +46,19 @@ TEST(JsonFields, AreWrittenInTheOrderOfTheListAndReadBack) {
   EXPECT_EQ(back, shape);
 }
 
+struct ExampleSwitch {
+  bool on = false;
+};
+void fields(auto& io, Of<ExampleSwitch> auto& s) { io.required("on", s.on); }
+
+TEST(JsonFields, ABoolIsNoNumber) {
+  ExampleSwitch one;
+  EXPECT_TRUE(JsonReader::read(Json::parse(to_text(JsonWriter::json_of(ExampleSwitch{true}))), one));
+  EXPECT_TRUE(one.on);
+  EXPECT_FALSE(JsonReader::read(Json::parse(R"({"on":0})"), one));
+  EXPECT_TRUE(one.on);
+}
+
 TEST(JsonFields, MissingOnesStayAsTheyAre) {
   ExampleShape shape{"before", 2, {}, {7, 8}};
   EXPECT_TRUE(read(R"({"centre": {"x": 1}, "unknown": 3})", shape));

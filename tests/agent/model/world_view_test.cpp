@@ -55,14 +55,6 @@ TEST(WorldView, FieldsOfAnotherTypeAreLeftOut) {
   EXPECT_EQ(view->collectives, std::vector<std::string>{"a"});
 }
 
-TEST(WorldView, HtmlEscapesAllText) {
-  WorldView view = a_view();
-  view.job = "<script>&";
-  const std::string page = html(view);
-  EXPECT_NE(page.find("job &lt;script>&amp; at a:29400: gathering"), std::string::npos) << page;
-  EXPECT_EQ(page.find("<script"), std::string::npos);
-}
-
 TEST(WorldView, IsCountedForScrapers) {
   const std::string text = metrics(a_view());
   for (const char* line :

@@ -38,6 +38,8 @@ TEST(ProcessCondition, RunsIsStoppedAndEnds) {
 
 TEST(ProcessCondition, AProcessThatRunsOrSleepsIsDescribed) {
   EXPECT_EQ(state_of(getpid()), "is running");
+  EXPECT_GT(resident_bytes(getpid()), 100'000U);
+  EXPECT_EQ(resident_bytes(-1), 0U);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();

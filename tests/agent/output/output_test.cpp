@@ -159,10 +159,12 @@ TEST_F(OutputTest, TheLastLinesAreThoseOfStderrOrElseOfStdout) {
     workers.write(1, Stream::out, "epoch 1\nepoch 2\n");
     workers.write(1, Stream::err, " \n");
     if (output.last_line({0, 0}) != "IndexError: 7" || output.last_line({0, 1}) != "epoch 2") return false;
+    if (output.recent_lines({0, 0}) != "IndexError: 7" || output.recent_lines({0, 1}) != "epoch 1\nepoch 2")
+      return false;
     const auto first = output.drain({0, 0});
     const auto second = output.drain({0, 1});
-    return first.text == "IndexError: 7" && !first.are_of_stdout && second.text == "epoch 1\nepoch 2" &&
-           second.are_of_stdout && output.drain({0, 2}).text.empty();
+    return output.recent_lines({0, 2}).empty() && first.text == "IndexError: 7" && !first.are_of_stdout &&
+           second.text == "epoch 1\nepoch 2" && second.are_of_stdout && output.drain({0, 2}).text.empty();
   });
 }
 

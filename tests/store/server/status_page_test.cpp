@@ -115,6 +115,13 @@ TEST(StatusPage, ShowsItsServer) {
   EXPECT_TRUE(head.ends_with("\r\n\r\n"));
   EXPECT_EQ(head.find("Content-Length: 0"), std::string::npos);
   EXPECT_TRUE(get("GET / HTTP/1.1\r\n\r\n").ends_with("known pages: /healthz, /status and /metrics\n"));
+  page.add("/more", "text/html", [](std::string_view query) { return "query " + std::string(query); });
+  const std::string more = get("GET /more?a=1?2 HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(more.ends_with("\r\n\r\nquery a=1?2")) << more;
+  EXPECT_NE(more.find("\r\nContent-Security-Policy: default-src 'none'; script-src 'self'; "),
+            std::string::npos);
+  EXPECT_TRUE(get("GET /more HTTP/1.1\r\n\r\n").ends_with("\r\n\r\nquery "));
+  EXPECT_EQ(status.find("Content-Security-Policy"), std::string::npos) << "JSON is no page";
   EXPECT_TRUE(get("POST /status HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
 }
 

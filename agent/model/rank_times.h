@@ -1,0 +1,64 @@
+// How the ranks of this node spend their time, by looks at their pages. Pure.
+//
+// The time between two looks is divided exactly: its parts add up to it. A rank is in an operation from the
+// call to its end. As long as another rank of this host has not come to the same collective, that is waiting.
+// Ranks of other hosts are not compared, since their clocks differ: what a rank waits for them counts as
+// operation.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "agent/model/worker_look.h"
+#include "store/base/time.h"
+
+namespace dlaunch::agent {
+
+enum class Spent : std::uint8_t {
+  starting,    // until its first operation
+  computing,   // in no operation
+  operation,   // in a collective or a message
+  waiting,     // in a collective, for a rank that has not come
+  stopped,     // by SIGSTOP, or a debugger
+  unrecorded,  // it runs, but records nothing: the program does not use libdlaunch
+};
+inline constexpr std::size_t spent_kinds = 6;
+
+// By kind.
+struct RankTimes {
+  std::array<Duration, spent_kinds> by_kind{};
+
+  [[nodiscard]] Duration& operator[](Spent kind) { return by_kind.at(static_cast<std::size_t>(kind)); }
+  [[nodiscard]] Duration operator[](Spent kind) const { return by_kind.at(static_cast<std::size_t>(kind)); }
+  [[nodiscard]] Duration total() const;
+  // The kind with the longest time; the first of equal ones.
+  [[nodiscard]] Spent longest() const;
+  RankTimes& operator+=(const RankTimes& more);
+  bool operator==(const RankTimes&) const = default;
+};
+
+class TimesOfRanks {
+ public:
+  // A round begins: its workers are started now.
+  void begin_round(TimePoint now);
+  // Workers that have ended, or have not been started, get no time. A worker's first look covers the time
+  // since its round began.
+  void look(TimePoint now, const std::vector<WorkerLook>& workers);
+
+  // What the last look added, by rank; ranks that have ended are left out.
+  [[nodiscard]] const std::map<int, RankTimes>& latest() const { return latest_; }
+  // Since the round began.
+  [[nodiscard]] const std::map<int, RankTimes>& of_round() const { return of_round_; }
+
+ private:
+  TimePoint round_began_;
+  std::map<int, TimePoint> looked_;  // by rank
+  std::map<int, bool> has_begun_;    // an operation, by rank
+  std::map<int, RankTimes> latest_;
+  std::map<int, RankTimes> of_round_;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,56 @@
+// What this node's dlaunch learns of its ranks while they run: who comes late, what each did in the last
+// minutes, and on what its time was spent.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/model/job_status.h"
+#include "agent/model/log_message.h"
+#include "agent/model/node_ranks.h"
+#include "agent/model/rank_history.h"
+#include "agent/observe/straggler_watch.h"
+#include "agent/observe/worker_looks.h"
+#include "agent/output/output.h"
+#include "store/base/io.h"
+
+namespace dlaunch::launcher {
+
+class RankWatch {
+ public:
+  struct Dependencies {  // not owned; all must outlive it
+    Clock& clock;
+    Timers& timers;
+    const agent::Output& output;
+  };
+  struct Config {
+    Duration window{};      // of the notes of stragglers; looks are 30 times as frequent
+    std::string pages_dir;  // empty: the workers have no pages
+    std::function<agent::JobStatus()> status;
+    std::function<void(const agent::LogMessage&)> on_log;
+  };
+
+  RankWatch(Dependencies dependencies, Config config);
+
+  // The state of each worker as the kernel shows it, its last line, and how late it came.
+  void add_to(agent::JobStatus& status) const;
+  // A rank that costs the others much just now; empty: none does.
+  [[nodiscard]] std::string straggler() const;
+  [[nodiscard]] std::string metrics() const { return agent::metrics(stragglers_.stragglers()); }
+  // Of this node; with the last lines of this rank, if it is here.
+  [[nodiscard]] agent::NodeRanks ranks(int rank_with_lines) const;
+
+ private:
+  void take(TimePoint now, const agent::JobStatus& status, const std::vector<agent::WorkerLook>& looks);
+
+  Dependencies dependencies_;
+  std::function<agent::JobStatus()> status_;
+  agent::StragglerWatch stragglers_;
+  agent::RankHistory history_;
+  std::optional<int> round_;  // of the last look at workers
+  agent::WorkerLooks looks_;
+};
+
+}  // namespace dlaunch::launcher
