@@ -17,6 +17,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/commands/process_stacks_test.cpp
     launcher/commands/process_table_test.cpp
     launcher/commands/store_options_test.cpp
+    launcher/commands/top_view_test.cpp
     launcher/console/await_readers_test.cpp
     launcher/console/command_io_test.cpp
     launcher/console/output_loss_test.cpp

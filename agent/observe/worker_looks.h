@@ -12,6 +12,9 @@
 
 namespace dlaunch::agent {
 
+// A look at each worker of the status, now. `pages_dir`: of their pages; empty: they have none.
+std::vector<WorkerLook> look_at_workers(const JobStatus& status, const std::string& pages_dir);
+
 class WorkerLooks final : public TimerHandler {
  public:
   struct Dependencies {  // not owned; all must outlive it
@@ -37,8 +40,6 @@ class WorkerLooks final : public TimerHandler {
   void on_timer(TimerId timer) override;
 
  private:
-  [[nodiscard]] WorkerLook look_at(const JobStatus& status, const WorkerStatus& worker) const;
-
   Dependencies dependencies_;
   Config config_;
   TimerId timer_;

@@ -42,6 +42,7 @@ void RankWatch::add_to(agent::JobStatus& status) const {
     worker.last_output = dependencies_.output.last_line(key_of(status, worker));
   }
   stragglers_.add_to(status);
+  status.straggler = straggler();
 }
 
 std::string RankWatch::straggler() const { return stragglers_.sentence(dependencies_.clock.now()); }

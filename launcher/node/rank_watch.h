@@ -34,7 +34,7 @@ class RankWatch {
 
   RankWatch(Dependencies dependencies, Config config);
 
-  // The state of each worker as the kernel shows it, its last line, and how late it came.
+  // The state of each worker as the kernel shows it, its last line, and how late it came; and straggler().
   void add_to(agent::JobStatus& status) const;
   // A rank that costs the others much just now; empty: none does.
   [[nodiscard]] std::string straggler() const;

@@ -30,6 +30,7 @@ const HEIGHT = {
   '?': 0.2
 };
 const FEW = 64;  // ranks, which have a row with a label each; more are a heat map
+const NOTICED = 3;  // a rank with more of careFor() has its label in bold
 const SVG = 'http://www.w3.org/2000/svg';
 
 const $ = id => document.getElementById(id);
@@ -172,14 +173,21 @@ function pathsOf(ranks, width, height) {
   return paths;
 }
 
+// In a map there is not room for all: those that deserve a look come first.
 function showLabels(ranks, height) {
-  const every = Math.max(1, Math.ceil(14 / height));
+  const room = 14;
+  const rows = ranks.map((_, row) => row);
+  const first = rows.filter(row => careFor(ranks[row]) >= NOTICED);
+  const taken = [];
+  for (const row of [...first, ...rows]) {
+    const isFree = taken.every(other => Math.abs(other - row) * height >= (ranks.length > FEW ? room : 1));
+    if (isFree) taken.push(row);
+  }
   $('labels').style.height = ranks.length * height + 'px';
-  $('labels').replaceChildren(...ranks.flatMap((rank, row) => {
-    if (row % every !== 0) return [];
-    const label = element('span', String(rank.rank));
-    label.style.top = row * height + Math.max(0, (height - 11) / 2) + 'px';
-    return [label];
+  $('labels').replaceChildren(...taken.map(row => {
+    const label = element('span', String(ranks[row].rank), careFor(ranks[row]) >= NOTICED ? 'noticed' : '');
+    label.style.top = row * height + (height - 11) / 2 + 'px';
+    return label;
   }));
 }
 
@@ -338,7 +346,7 @@ function show() {
   showFindings(job, nodes);
   showCourse(job);
   showTimes(ranks);
-  showHistory(job, ranks, nodes.length > 0 ? nodes[0].period_s : 2);
+  showHistory(job, sorted(ranks), nodes.length > 0 ? nodes[0].period_s : 2);
   showRanks(ranks);
   showNodes(job);
   showDetail();

@@ -247,7 +247,10 @@ class Top(Commands):
         self.status(lambda s: len(s["workers"]) == 2 and all(w["last_output"] for w in s["workers"]), "both speak")
         done = self.run_command("top", self.id)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"\n0 +\d+ +running +\d+% +\d+M +1 +- +busy 0\n1 +\d+ +running +\d+% +\d+M +1 +- +busy 1\n$")
+        self.assertRegex(done.stdout, r"\nRANK +PID +STATE +CPU +MEM +OPS/S +LATE +LATELY +OPERATION +LAST OUTPUT\n"
+                         r" +0 +\d+ +running +\d+% +\d+M +0\.0 +- +\?\? +- +busy 0\n +1 +\d+ +running +\d+% +\d+M +0\.0 +- +\?\? +- +busy 1\n$")
+        self.assertNotIn("\x1b", done.stdout, "colours are for terminals")
+        self.assertEqual(self.run_command("top", "--sort=size", self.id).returncode, 2)
 
     def test_a_live_view_that_q_ends(self):
         self.start("sh", "-c", "echo first words; exec sleep 1000")
@@ -264,6 +267,12 @@ class Top(Commands):
             if select.select([controller], [], [], 1)[0]:
                 seen += os.read(controller, 65536)
         self.assertIn(b"\x1b[?1049h", seen)
+        self.assertIn(b"q quit", seen)
+        self.assertNotIn(b"LAST OUTPUT", seen, "there are only 80 columns")
+        os.write(controller, b"o")
+        while b"LAST OUTPUT" not in seen:
+            self.assertLess(time.monotonic(), deadline, seen)
+            seen += os.read(controller, 65536)
         os.write(controller, b"q")
         while True:
             self.assertLess(time.monotonic(), deadline, seen)
