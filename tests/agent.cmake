@@ -53,6 +53,7 @@ dlaunch_test(NAME agent_test
     agent/model/job_rules_test.cpp
     agent/model/job_status_test.cpp
     agent/model/job_test.cpp
+    agent/model/job_times_test.cpp
     agent/model/json_fields_test.cpp
     agent/model/last_lines_test.cpp
     agent/model/log_options_test.cpp

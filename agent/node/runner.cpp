@@ -241,6 +241,8 @@ void Runner::work() {
                event);
   }
   working_ = false;
+  const Phase phase{group_.state(), group_.round(), round_done_};
+  if (std::exchange(phase_, phase) != phase && config_.on_phase) config_.on_phase();
   finish_if_over();
 }
 

@@ -49,7 +49,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     std::function<void(std::uint32_t round, std::set<std::string> blocked_hosts)> open_store;
     std::function<void()> on_ended;
     std::function<void(const Event&)> on_event{};  // for the event log
-    WorkerRecords* records = nullptr;              // the workers' pages, not owned; none: without them
+    std::function<void()> on_phase{};  // the workers of a round begin, stop, or are gone: see status()
+    WorkerRecords* records = nullptr;  // the workers' pages, not owned; none: without them
     // What this node's ranks do, with the last lines of this rank; unset: that is not reported.
     std::function<NodeRanks(int rank_with_lines)> node_ranks{};
     PmiWire* pmi = nullptr;                     // not owned; none: PMI is not offered
@@ -145,6 +146,13 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   World current_;  // the world of the workers being started
   TimePoint began_;
   TimePoint round_began_;
+  // As last reported by on_phase().
+  struct Phase {
+    WorkerGroup::State state = WorkerGroup::State::idle;
+    std::uint32_t round = 0;
+    bool done = false;
+    bool operator==(const Phase&) const = default;
+  } phase_;
   bool round_done_ = false;  // all its workers here have returned 0
   // Their progress when the first of them failed, before any was stopped because of that.
   std::optional<std::vector<GroupProgress>> at_failure_;

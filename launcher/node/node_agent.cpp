@@ -125,6 +125,9 @@ agent::Runner::Config NodeAgent::runner_config() {
                                },
                                [this] { dependencies_.loop.stop(); }};
   config.records = &pages_;
+  config.on_phase = [this] {
+    if (ranks_) ranks_->on_phase();
+  };
   config.node_ranks = [this](int rank_with_lines) {
     return ranks_ ? ranks_->ranks(rank_with_lines) : agent::NodeRanks{};
   };
@@ -220,6 +223,12 @@ void NodeAgent::show_world() {
       [this] { return agent::metrics(world_view()) + (ranks_ ? ranks_->metrics() : std::string()); });
 }
 
+std::optional<agent::JobTimes> NodeAgent::times() {
+  if (!ranks_) return std::nullopt;
+  ranks_->on_phase();
+  return ranks_->times();
+}
+
 void NodeAgent::make_election() {
   UvLoop& loop = dependencies_.loop;
   const JobPlan& plan = dependencies_.plan;
@@ -250,12 +259,13 @@ void NodeAgent::watch_ranks() {
       setting == dependencies_.environment.end() ? std::nullopt : parse_number<int>(setting->second);
   ranks_.emplace(RankWatch::Dependencies{dependencies_.loop, dependencies_.loop, dependencies_.output},
                  RankWatch::Config{
-                     std::chrono::seconds(seconds.value_or(60)), dependencies_.plan.node.pages_dir,
-                     [this] { return runner_->status(); },
+                     dependencies_.plan.node.slots, std::chrono::seconds(seconds.value_or(60)),
+                     dependencies_.plan.node.pages_dir, [this] { return runner_->status(); },
                      [this](const agent::LogMessage& message) { dependencies_.reporter.report(message); }});
 }
 
 Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {
+  watch_ranks();
   suspend_with_terminal(dependencies_.poller, spawner_, dependencies_.output);
   status_socket_.emplace(dependencies_.poller, [this] { return status_json(); });
   if (election_) election_->begin();
@@ -272,7 +282,6 @@ Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {
   if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner_.expect_success();
   log::debug("the workers' cgroup: " + spawner_.about_cgroup());
   if (timer_fifo.exists()) watch_timers(timer_fifo);
-  watch_ranks();
   return {};
 }
 

@@ -78,6 +78,8 @@ class NodeAgent {
   void close();
   [[nodiscard]] const std::optional<agent::Outcome>& outcome() const { return runner_->outcome(); }
   [[nodiscard]] const agent::World& world() const { return runner_->world(); }
+  // Where the time of this node's ranks went until now; none: nothing was started.
+  [[nodiscard]] std::optional<agent::JobTimes> times();
   [[nodiscard]] agent::KeeperSpawner& spawner() { return spawner_; }
 
  private:

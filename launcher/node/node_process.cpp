@@ -121,6 +121,7 @@ void NodeProcess::fill_report() {
       report_.node.node_rank = own->node_rank;
     report_.outcome = *outcome_;
     report_.ended_unix_ms = unix_ms();
+    report_.times = agent_->times();
     report_.log_dir = files_.log_dir;
   }
   error_text_ = error_text_of_cause(report_);

@@ -22,6 +22,7 @@ RankWatch::RankWatch(Dependencies dependencies, Config config)
     : dependencies_(dependencies),
       status_(config.status),
       stragglers_(config.window, std::move(config.on_log)),
+      times_(config.slots, dependencies.clock.now()),
       looks_({dependencies.clock, dependencies.timers},
              {stragglers_.period(), std::move(config.pages_dir), std::move(config.status),
               [this](TimePoint now, const agent::JobStatus& status,
@@ -32,6 +33,7 @@ void RankWatch::take(TimePoint now, const agent::JobStatus& status,
   if (!looks.empty() && std::exchange(round_, status.round) != status.round)
     history_.begin_round(now - in_seconds(status.state_age_s));
   history_.look(now, looks);
+  times_.step(now, status, history_.times().latest());
   stragglers_.look(now, status, looks);
 }
 

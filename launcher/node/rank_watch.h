@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/model/job_status.h"
+#include "agent/model/job_times.h"
 #include "agent/model/log_message.h"
 #include "agent/model/node_ranks.h"
 #include "agent/model/rank_history.h"
@@ -26,6 +27,7 @@ class RankWatch {
     const agent::Output& output;
   };
   struct Config {
+    int slots = 0;          // ranks of this node
     Duration window{};      // of the notes of stragglers; looks are 30 times as frequent
     std::string pages_dir;  // empty: the workers have no pages
     std::function<agent::JobStatus()> status;
@@ -39,6 +41,10 @@ class RankWatch {
   // A rank that costs the others much just now; empty: none does.
   [[nodiscard]] std::string straggler() const;
   [[nodiscard]] std::string metrics() const { return agent::metrics(stragglers_.stragglers()); }
+  // The workers of a round have begun, stop, or are gone.
+  void on_phase() { looks_.look(); }
+  // Until the last phase or look.
+  [[nodiscard]] const agent::JobTimes& times() const { return times_; }
   // Of this node; with the last lines of this rank, if it is here.
   [[nodiscard]] agent::NodeRanks ranks(int rank_with_lines) const;
 
@@ -49,6 +55,7 @@ class RankWatch {
   std::function<agent::JobStatus()> status_;
   agent::StragglerWatch stragglers_;
   agent::RankHistory history_;
+  agent::JobTimes times_;
   std::optional<int> round_;  // of the last look at workers
   agent::WorkerLooks looks_;
 };

@@ -1,10 +1,12 @@
 // The report printed when the job has ended: short, for people.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/model/job.h"
+#include "agent/model/job_times.h"
 #include "agent/output/dropped.h"
 
 namespace dlaunch::launcher {
@@ -27,7 +29,8 @@ struct JobReport {
   std::string log_dir;     // empty: none
   std::string error_file;  // the cause's, if it is kept on this node; else empty
   DroppedOutput dropped;
-  bool shows_last_lines = false;  // this node's terminal already shows the cause's last lines
+  std::optional<agent::JobTimes> times{};  // of this node's ranks; none: nothing was started
+  bool shows_last_lines = false;           // this node's terminal already shows the cause's last lines
 };
 
 // Where a worker's error file (TORCHELASTIC_ERROR_FILE) is kept on its host: beside its log file. Empty: it

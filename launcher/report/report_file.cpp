@@ -98,6 +98,38 @@ Json json_of(const Failure& f) {
   return json;
 }
 
+// In seconds; kinds without time are left out.
+Json json_of(const agent::JobTimes& times) {
+  using agent::Spent;
+  const std::pair<const char*, Duration> parts[] = {
+      {"assembling", times.assembling()},
+      {"starting", times.running()[Spent::starting]},
+      {"computing", times.running()[Spent::computing]},
+      {"in_operations", times.running()[Spent::operation]},
+      {"waiting_for_late_ranks", times.running()[Spent::waiting]},
+      {"stopped", times.running()[Spent::stopped]},
+      {"not_recorded", times.running()[Spent::unrecorded]},
+      {"ended_before_others", times.ended()},
+      {"stopping_workers", times.stopping()},
+      {"between_rounds", times.deciding()},
+      {"done", times.done()}};
+  Json seconds = Json::object();
+  for (const auto& [name, part] : parts) {
+    if (part > Duration(0)) seconds[name] = to_seconds(part);
+  }
+  Json restarts = Json::array();
+  for (const agent::JobTimes::Restart& restart : times.restarts()) {
+    restarts.push_back({{"stop", to_seconds(restart.stopping)},
+                        {"decide", to_seconds(restart.deciding)},
+                        {"start", to_seconds(restart.starting)}});
+  }
+  return {{"ranks", times.ranks()},
+          {"wall", to_seconds(times.wall())},
+          {"goodput", times.goodput()},
+          {"rank_seconds", std::move(seconds)},
+          {"restarts", std::move(restarts)}};
+}
+
 Error cannot_write(const std::string& path, const std::string& why) {
   return {ErrorKind::io, "cannot write", path, why, "choose another path"};
 }
@@ -160,6 +192,7 @@ std::string report_json(const JobReport& report) {
                {"nodes", nodes},
                {"restarts", restarts}};
   if (!report.log_dir.empty()) json["log_dir"] = report.log_dir;
+  if (report.times) json["time"] = json_of(*report.times);
   if (const Json dropped = json_of(report.dropped); !dropped.empty()) json["dropped"] = dropped;
   if (outcome.failed) {
     json["cause"] = json_of(outcome.cause);

@@ -158,6 +158,12 @@ class Watch(Hang):
 
     def test_a_rank_that_never_enters(self):
         self.expect_restart("absent", NEVER_CAME)
+        spent = self.report()["time"]
+        self.assertEqual(spent["ranks"], 3)
+        self.assertAlmostEqual(sum(spent["rank_seconds"].values()), 3 * spent["wall"], delta=1e-3)
+        self.assertGreater(spent["rank_seconds"]["waiting_for_late_ranks"], 2 * LIMIT * 0.9, "two ranks waited for the third")
+        self.assertGreater(spent["rank_seconds"]["computing"], LIMIT * 0.9, "which was in no operation")
+        self.assertEqual([sorted(one) for one in spent["restarts"]], [["decide", "start", "stop"]])
 
     def test_a_rank_that_is_stopped(self):
         self.expect_restart("stopped", NEVER_CAME + "; rank 2 is stopped")
