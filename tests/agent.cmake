@@ -56,6 +56,7 @@ dlaunch_test(NAME agent_test
     agent/model/job_times_test.cpp
     agent/model/json_fields_test.cpp
     agent/model/last_lines_test.cpp
+    agent/model/link_state_test.cpp
     agent/model/log_options_test.cpp
     agent/model/node_ranks_test.cpp
     agent/model/rank_history_test.cpp
@@ -75,6 +76,7 @@ dlaunch_test(NAME agent_test
     agent/observe/exit_remedy_test.cpp
     agent/observe/memory_events_test.cpp
     agent/observe/stderr_hints_test.cpp
+    agent/observe/tcp_links_test.cpp
     agent/observe/timer_requests_test.cpp
     agent/output/dropped_test.cpp
     agent/output/line_prefix_test.cpp

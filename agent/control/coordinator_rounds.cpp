@@ -286,6 +286,8 @@ void Coordinator::note_stall(CoordinatorActions& out) const {
   out.emplace_back(std::move(note));
   for (std::size_t i = 1; i < diagnosis.sentences.size(); ++i)
     out.emplace_back(LogMessage{Severity::warning, diagnosis.sentences[i]});
+  if (std::string advice = HangDetector::advice_on_link(diagnosis, world_); !advice.empty())
+    out.emplace_back(LogMessage{Severity::warning, "the network between them: " + advice});
 }
 
 // The note may be the last word of a job that a user then kills, so it does not wait for the stack.

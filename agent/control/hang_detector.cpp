@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "store/base/sanitize.h"
+#include "store/base/text.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -11,6 +12,32 @@ namespace {
 bool has_minor_wait(const Progress& progress) {
   const auto group = std::ranges::find(progress.groups, GroupProgress::outside, &GroupProgress::identity);
   return group != progress.groups.end() && std::ranges::any_of(group->here, &RankProgress::waits_otherwise);
+}
+
+std::string host_of(int rank, const World& world) {
+  Failure place;
+  place.rank = rank;
+  place_worker(place, world);
+  return place.host;
+}
+
+std::string with_host(int rank, const World& world) {
+  const std::string host = host_of(rank, world);
+  return "rank " + std::to_string(rank) + (host.empty() ? "" : " (" + host + ")");
+}
+
+// "no byte from rank 0 (nodeA) to rank 2 (nodeB) has been acknowledged for 6 s, 5 retransmissions: ...".
+std::string describe_link(const LinkStall& stall, const World& world) {
+  const StalledLink& link = stall.link;
+  const std::string from = with_host(stall.from, world);
+  const std::string to = with_host(link.peer, world);
+  const std::string time = " for " + to_words(link.silent);
+  if (link.is_full)
+    return to + " has taken no bytes of " + from + time + ", though its host answers: it is stopped or busy";
+  return (stall.both_ways ? "no byte between " + from + " and " + to + " has been acknowledged"
+                          : "no byte from " + from + " to " + to + " has been acknowledged") +
+         time + ", " + pluralize(link.retransmissions, "retransmission") +
+         ": a firewall drops them, or a cable is broken";
 }
 
 }  // namespace
@@ -88,6 +115,13 @@ const RankProgress* HangDetector::find(int rank) const {
   return found;
 }
 
+std::string HangDetector::advice_on_link(const Diagnosis& diagnosis, const World& world) {
+  if (!diagnosis.link || diagnosis.link->link.is_full) return "";
+  const std::string from = host_of(diagnosis.link->from, world);
+  const std::string to = host_of(diagnosis.link->link.peer, world);
+  return from.empty() || to.empty() || from == to ? "" : "dlaunch doctor --peer=" + to + " on host " + from;
+}
+
 Failure HangDetector::failure(const Diagnosis& diagnosis, const World& world) const {
   Failure failure = describe_stall(to_words(limit_) + " (--hang-timeout)", diagnosis, world);
   if (const RankProgress* const progress = find(failure.rank)) failure.pid = progress->pid;
@@ -119,6 +153,10 @@ Failure HangDetector::describe_stall(const std::string& how_long, const Diagnosi
   failure.why = "nothing has moved for " + how_long + ": " +
                 (diagnosis.sentences.empty() ? "a rank waits for a message or for other ranks"
                                              : diagnosis.sentences.front());
+  if (diagnosis.link) {
+    failure.why += "; " + describe_link(*diagnosis.link, world);
+    failure.remedy = advice_on_link(diagnosis, world);
+  }
   if (diagnosis.missing.empty()) return failure;
   failure.rank = diagnosis.missing.front();
   place_worker(failure, world);

@@ -55,6 +55,8 @@ class HangDetector {
   [[nodiscard]] Failure failure(const Diagnosis& diagnosis, const World& world) const;
   // The same while the job goes on, with the process and the state of the missing rank.
   [[nodiscard]] Event note(const Diagnosis& diagnosis, const World& world, Duration stall) const;
+  // What the user can run to check the network of a connection that does not move; empty: nothing.
+  [[nodiscard]] static std::string advice_on_link(const Diagnosis& diagnosis, const World& world);
 
  private:
   // As its node has reported it, with its process if that is known; nullptr: it is not in any report.

@@ -168,11 +168,13 @@ void fields(auto& io, Of<Outcome> auto& o) {
 
 void fields(auto& io, Of<page::Run> auto& run) { io(run.first, run.stride, run.count); }
 
+void fields(auto& io, Of<StalledLink> auto& l) { io(l.peer, l.is_full, l.retransmissions, l.silent); }
+
 void fields(auto& io, Of<RankProgress> auto& r) {
   io(r.rank, r.entered, r.done, r.inside, r.left);
   io.choice(r.condition, Condition::ended);
   io.choice(r.operation, page::last_operation);
-  io(r.peer, r.needs_all, r.waited, r.how_ended, r.pid, r.state, r.stack);
+  io(r.peer, r.needs_all, r.waited, r.how_ended, r.pid, r.state, r.stack, r.link);
 }
 
 void fields(auto& io, Of<GroupProgress> auto& g) {

@@ -52,6 +52,7 @@ RankProgress outside(const WorkerSeen& worker, std::int64_t now_ns) {
   progress.pid = record.pid;
   progress.state = state_of(worker);
   progress.stack = worker.stack;
+  progress.link = worker.link;
   if (worker.condition == Condition::ended) return progress;
   if (record.forming_ns > 0) {
     progress.operation = page::Operation::init_process_group;
@@ -93,6 +94,7 @@ std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> wo
         progress.pid = worker.record.pid;
         progress.state = state_of(worker);
         progress.stack = worker.stack;
+        progress.link = worker.link;
       }
       is_first = false;
       groups[place->second].here.push_back(std::move(progress));

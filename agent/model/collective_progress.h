@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/model/link_state.h"
 #include "agent/model/worker_record.h"
 #include "store/base/time.h"
 #include "store/contract/worker_page.h"
@@ -38,6 +39,7 @@ struct RankProgress {
   std::int64_t pid = 0;
   std::string state{};  // what its main thread does: "is running"; or "waits for the key 'x' of a store"
   std::string stack{};  // of its main thread, a line a frame, if the coordinator has asked; as the two above
+  StalledLink link{};   // its connection with another rank that does not move; also in one group only
 
   // The collective that it is in, or failed in.
   [[nodiscard]] bool waits() const { return entered > done; }
@@ -67,6 +69,7 @@ struct WorkerSeen {
   Condition condition = Condition::runs;
   std::string state{};  // as in RankProgress
   std::string stack{};
+  StalledLink link{};
 };
 
 // The rank in the job of this rank in the group; -1: it is not known, since the runs may not name all members.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "store/base/sanitize.h"
@@ -340,6 +341,26 @@ std::vector<int> missing_in(const Jam& jam, const std::set<int>& waiting) {
   return missing;
 }
 
+// When both ends wait for an acknowledgement, it is not known in which direction packets are lost: the end
+// whose data arrive gets no acknowledgement either.
+void find_stalled_link(const std::vector<GroupProgress>& groups, Diagnosis& diagnosis) {
+  std::map<std::pair<int, int>, StalledLink> links;  // by the ranks that send and receive
+  for (const GroupProgress& group : groups) {
+    for (const RankProgress& rank : group.here) {
+      if (rank.link.peer >= 0) links[{rank.rank, rank.link.peer}] = rank.link;
+    }
+  }
+  const auto worst = std::max_element(links.begin(), links.end(), [](const auto& a, const auto& b) {
+    return std::tuple(!a.second.is_full, a.second.silent) < std::tuple(!b.second.is_full, b.second.silent);
+  });
+  if (worst == links.end()) return;
+  LinkStall& stall = diagnosis.link.emplace();
+  stall.from = worst->first.first;
+  stall.link = worst->second;
+  const auto reverse = links.find({worst->first.second, worst->first.first});
+  stall.both_ways = !stall.link.is_full && reverse != links.end() && !reverse->second.is_full;
+}
+
 }  // namespace
 
 Diagnosis diagnose(std::vector<GroupProgress> group_progress) {
@@ -376,6 +397,7 @@ Diagnosis diagnose(std::vector<GroupProgress> group_progress) {
     }
   }
   diagnosis.missing.assign(missing.begin(), missing.end());
+  if (!diagnosis.sentences.empty()) find_stalled_link(groups, diagnosis);
   return diagnosis;
 }
 

@@ -2,12 +2,20 @@
 // which rank waits for which. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/model/collective_progress.h"
 
 namespace dlaunch::agent {
+
+// What rank `from` sends to rank `link.peer` does not get there.
+struct LinkStall {
+  int from = -1;
+  StalledLink link{};
+  bool both_ways = false;  // nor in the other direction
+};
 
 struct Diagnosis {
   static constexpr std::size_t max_sentences = 8;
@@ -20,6 +28,9 @@ struct Diagnosis {
   std::vector<std::string> sentences;
   // The ranks that others wait for and that do not wait themselves; empty: there are none, or none is known.
   std::vector<int> missing;
+  // Of the connections between ranks that do not move: the one that is not answered for the longest time.
+  // None: all move, or it is not known.
+  std::optional<LinkStall> link{};
 };
 
 // `group_progress` comes from all nodes that have reported; groups with the same identity are merged. A group

@@ -176,6 +176,13 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
   }
   std::sort(record.entries.begin(), record.entries.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });
+  for (std::size_t i = 0; i < page::max_links; ++i) {
+    const std::size_t at = offsetof(page::Page, links) + i * sizeof(page::Link);
+    const auto link = read_at<page::Link>(second, at);
+    const bool is_whole = link == read_at<page::Link>(first, at);
+    if (is_whole && link.inode != 0 && link.rank >= 0 && link.rank < record.world_size)
+      record.links.push_back(link);
+  }
   return record;
 }
 

@@ -73,7 +73,8 @@ struct WorkerRecord {
   std::int64_t moved_ns = 0;      // when an operation last began or ended, or the process became this rank
   Activity activity;
   std::vector<Group> groups;
-  std::vector<Entry> entries;  // the oldest first
+  std::vector<Entry> entries;     // the oldest first
+  std::vector<page::Link> links;  // its connections with other ranks of the job
 
   [[nodiscard]] const Group* group(std::uint32_t id) const;
   // The latest such collective; nullptr: the ring no longer has it.

@@ -8,6 +8,7 @@
 #include "agent/observe/crash_report.h"
 #include "agent/observe/plain_file.h"
 #include "agent/observe/process_condition.h"
+#include "agent/observe/tcp_links.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -23,6 +24,17 @@ WorkerSeen without_page(const WorkerHere& worker, int world_size) {
   seen.condition = condition_of(worker.pid);
   seen.state = state_of(worker.pid);
   return seen;
+}
+
+StalledLink stalled_link(const WorkerRecord& record, const std::map<std::uint64_t, LinkState>& links) {
+  std::vector<LinkState> own;
+  for (const page::Link& link : record.links) {
+    const auto found = links.find(link.inode);
+    if (found == links.end()) continue;
+    own.push_back(found->second);
+    own.back().peer = link.rank;
+  }
+  return worst_link(own);
 }
 
 }  // namespace
@@ -80,10 +92,12 @@ std::vector<GroupProgress> WorkerPages::group_progress(std::uint32_t round,
                                                        std::span<const WorkerHere> workers, int world_size,
                                                        TimePoint now) {
   std::vector<WorkerSeen> all;
+  const auto links = pages_dir_.empty() ? std::map<std::uint64_t, LinkState>() : waiting_tcp_links();
   for (const WorkerHere& worker : workers) {
     if (pages_dir_.empty() || worker.pid == 0) continue;
     auto seen = read_worker_page(worker_page_path(pages_dir_, round, worker.local_rank));
     if (seen) seen->stack = take_stack(round, worker.local_rank);
+    if (seen) seen->link = stalled_link(seen->record, links);
     all.push_back(seen ? std::move(*seen) : without_page(worker, world_size));
   }
   return collect_group_progress(all, world_size, now.time_since_epoch().count());
@@ -99,7 +113,7 @@ std::optional<WorkerSeen> read_worker_page(const std::string& path) {
   if (!record) return std::nullopt;
   const Condition condition = condition_of(record->pid);
   std::string state = state_of(record->pid);
-  return WorkerSeen{std::move(*record), condition, std::move(state), {}};
+  return WorkerSeen{std::move(*record), condition, std::move(state)};
 }
 
 }  // namespace dlaunch::agent

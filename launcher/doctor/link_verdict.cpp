@@ -65,7 +65,8 @@ const CheckedLink* way_back(const PeerReport& report, const CheckedLink& link) {
 void judge_hosts(const PeerReport& report, Findings& out) {
   for (const CheckedHost& host : report.hosts) {
     if (!host.facts) {
-      out.push_back({Grade::bad, "dlaunch cannot be started on " + host.name, host.why});
+      out.push_back({Grade::bad, "dlaunch cannot be started on " + host.name,
+                     host.why + "; without ssh, HOST:PORT checks a port"});
     } else if (host.facts->job_port == 0) {
       out.push_back(
           {Grade::note, "the usual port of jobs was not tried on " + host.name, host.facts->why_not});
@@ -83,6 +84,7 @@ void judge_versions(const PeerReport& report, Findings& out) {
   }
   if (by_version.size() < 2) return;
   std::vector<std::string> parts;
+  parts.reserve(by_version.size());
   for (const auto& [version, hosts] : by_version) parts.push_back(version + " on " + join(hosts, ", "));
   out.push_back({Grade::bad, "the hosts have different versions of dlaunch: " + join(parts, "; "),
                  "install one version on all of them"});
@@ -234,6 +236,7 @@ Findings judge(const PeerReport& report) {
   }
   if (!any_is_bad(out) && !report.links.empty()) {
     std::vector<std::string> all;
+    all.reserve(report.hosts.size());
     for (const CheckedHost& host : report.hosts) all.push_back(host.name);
     out.insert(out.begin(), {Grade::ok, join(all, ", ") + " reach each other in both directions", ""});
   }

@@ -11,6 +11,7 @@
 #include "launcher/doctor/machine_checks.h"
 #include "launcher/doctor/remote_probe.h"
 #include "launcher/machine/machine.h"
+#include "launcher/machine/process_limits.h"
 #include "launcher/remote/local_host.h"
 #include "launcher/remote/remote_plan.h"
 #include "launcher/remote/ssh_diagnosis.h"
@@ -46,6 +47,7 @@ std::vector<Peer> peers_of(const std::vector<HostEntry>& hosts, const std::vecto
   std::vector<Peer> peers;
   if (std::find(here.begin(), here.end(), true) == here.end()) {
     std::vector<Address> others;
+    others.reserve(hosts.size());
     for (const HostEntry& host : hosts) others.push_back({bare_host(host.name), usual_port});
     auto own = local_address_towards(others);
     Peer self;
@@ -141,6 +143,7 @@ void measure_round(std::vector<Peer>& peers, const std::vector<std::size_t>& up,
 
 PeerReport check_peers(const std::vector<HostEntry>& hosts, const std::vector<std::string>& ssh) {
   std::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();  // three for each host
   std::vector<Peer> peers = peers_of(hosts, ssh);
   PeerReport report;
   report.hosts = start_probes(peers);

@@ -9,6 +9,7 @@
 #include "dlaunch/error.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
+#include "runtime/record/recorder.h"
 #include "runtime/rendezvous/bootstrap.h"
 #include "runtime/staging/staged_backend.h"
 #include "store/client/prefix_store.h"
@@ -194,6 +195,9 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
         group.name,  group.timeout, deadline,
         master_host, check,         [](const std::string& message) { log(LogLevel::debug, message); }};
     context.cuda_device = group.cuda_device;
+    context.on_connection = [ranks = group.ranks](int peer, int socket) {
+      record_link(ranks.empty() ? peer : ranks[static_cast<std::size_t>(peer)], socket);
+    };
     if (chosen.module->uses_control_plane) {
       if (!backends.empty()) context.control_plane = backends.front().backend;
       context.lasting_store = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys),

@@ -218,6 +218,11 @@ void record_poll() {
   if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
 }
 
+void record_link(int rank, int socket) {
+  struct stat about {};
+  if (fstat(socket, &about) == 0) recorder().add_link(rank, about.st_ino);
+}
+
 void Recorder::leave_in_exception() {
   if (page::Page* const own = page()) put(own->header.left_in_exception, std::uint8_t{1});
 }
@@ -246,6 +251,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
     put(header.magic, std::uint64_t{0});
     for (page::Group& group : mapped->groups) std::memset(&group, 0, sizeof group);
     for (page::Record& record : mapped->records) put(record.seqlock, std::uint64_t{0});
+    for (page::Link& link : mapped->links) put(link.inode, std::uint64_t{0});
     for (std::uint64_t* count : {&header.next, &header.collectives_ended, &header.others_begun,
                                  &header.others_ended, &header.waiting, &header.asks})
       put(*count, std::uint64_t{0});
@@ -263,6 +269,17 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
   put(header.unix_minus_steady_ns, unix_ns() - steady_ns());
   put(header.joined_ns, steady_ns());
   put(header.magic, page::magic);
+}
+
+void Recorder::add_link(int rank, std::uint64_t inode) {
+  const std::lock_guard lock(mutex_);
+  if (page_ == nullptr || get(page_->header.owner) != getpid()) return;
+  const auto is_same = [inode](page::Link& link) { return get(link.inode) == inode; };
+  if (std::any_of(page_->links.begin(), page_->links.end(), is_same)) return;
+  page::Link& link = page_->links[links_++ % page::max_links];
+  put(link.inode, std::uint64_t{0});
+  put(link.rank, std::int32_t{rank});
+  put(link.inode, inode);
 }
 
 GroupRecorder Recorder::add(const Description& description) {

@@ -124,6 +124,10 @@ class KeyWaitRecord {
 // A program has polled a message that has not completed. Long polling counts as waiting.
 void record_poll();
 
+// A connection with this rank of the default group has been made, by this socket of TCP. A socket that was
+// recorded before is not recorded again.
+void record_link(int rank, int socket);
+
 // The process's page. Thread-safe.
 class Recorder {
  public:
@@ -150,6 +154,7 @@ class Recorder {
   void leave_in_exception();
   // None: there is none, or it is another process's.
   page::Page* page();
+  void add_link(int rank, std::uint64_t inode);
 
  private:
   page::Group* place();
@@ -157,6 +162,7 @@ class Recorder {
   std::mutex mutex_;
   page::Page* page_ = nullptr;  // protected by mutex_, as the next one
   std::uint32_t last_id_ = 0;
+  std::size_t links_ = 0;  // written in all
 };
 
 // This process's.

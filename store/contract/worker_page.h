@@ -24,10 +24,11 @@
 namespace dlaunch::store::page {
 
 inline constexpr std::uint64_t magic = 0x4547415057434C44;  // "DLCWPAGE", written last of the header
-inline constexpr std::uint32_t version = 2;
+inline constexpr std::uint32_t version = 3;
 inline constexpr std::size_t max_records = 2048;
 inline constexpr std::size_t max_groups = 128;
 inline constexpr std::size_t max_runs = 8;
+inline constexpr std::size_t max_links = 1024;
 
 enum class Operation : std::uint8_t {
   none,
@@ -212,14 +213,24 @@ struct Record {
   std::uint8_t reserved;
 };
 
+// A TCP connection with another rank, by which the agent finds it among the kernel's. It may have ended.
+struct Link {
+  std::uint64_t inode;  // of this process's socket, written last; 0: none
+  std::int32_t rank;    // the other one, in the default group
+  std::uint32_t reserved;
+
+  bool operator==(const Link&) const = default;
+};
+
 struct Page {
   Header header;
   std::array<Group, max_groups> groups;
   std::array<Record, max_records> records;
+  std::array<Link, max_links> links;  // a ring: with more, the oldest are lost
 };
 
 static_assert(sizeof(Header) == 4096 && offsetof(Header, next) == 64 && sizeof(Group) == 256 &&
-              offsetof(Group, entered) == 200 && sizeof(Record) == 64);
+              offsetof(Group, entered) == 200 && sizeof(Record) == 64 && sizeof(Link) == 16);
 static_assert(std::is_trivially_copyable_v<Page> && std::is_standard_layout_v<Page>);
 
 }  // namespace dlaunch::store::page

@@ -24,6 +24,7 @@ MadePage good_page() {
   for (std::uint64_t n = 1; n <= 6; ++n) page.end(page.enter(1, page::Operation::all_reduce, n, 100), 200);
   page.enter(2, page::Operation::barrier, 1, 300);
   page.enter(1, page::Operation::recv, 1, 400);
+  page.raw().links[0] = {4711, 3, 0};
   page::Crash& crash = page.raw().header.crash;
   crash.state = page::Crash::whole;
   crash.signal = 11;
@@ -45,10 +46,11 @@ void fuzz(FuzzInput input) {
     std::memcpy(&place, bytes.data() + at, sizeof place);
     std::memcpy(&word, bytes.data() + at + sizeof place, sizeof word);
     const auto how = std::to_integer<unsigned>(bytes[at + step - 1]);
-    // Most of a page is empty: only the header, the first groups and the first records matter.
+    // Most of a page is empty: only the header and the first groups, records and links matter.
     constexpr std::size_t starts[] = {0, offsetof(page::Header, crash), offsetof(page::Page, groups),
                                       offsetof(page::Page, records)};
-    const std::size_t offset = starts[how % 4] + place % 640;
+    const std::size_t start = how % 16 == 15 ? offsetof(page::Page, links) : starts[how % 4];
+    const std::size_t offset = start + place % 640;
     if (how < 250) std::memcpy(first.data() + offset, &word, sizeof word);
     std::memcpy(second.data() + offset, &word, sizeof word);
   }
@@ -61,6 +63,7 @@ void fuzz(FuzzInput input) {
   auto record = parse_worker_page(first, second);
   if (!record) return;
   require(record->rank >= 0 && record->rank < record->world_size);
+  for (const auto& link : record->links) require(link.rank >= 0 && link.rank < record->world_size);
   for (const auto& group : record->groups) require(group.done <= group.entered && group.name.size() <= 48);
 
   launcher::JobDump dump;

@@ -13,42 +13,20 @@ import shutil
 import subprocess
 
 from common import DLAUNCH, PATIENCE, environment, main
+from routed_hosts import RoutedHosts
 from ssh_case import Ssh
 
 
-class RoutedHosts(Ssh):
+class Doctor(Ssh):
     """Three hosts, each on a network of its own; a router connects them. dlaunch runs on the first."""
 
     @staticmethod
     def address(i):
-        return f"10.213.{11 + i}.2"
+        return RoutedHosts.address(i)
 
     def make_network(self):
-        tag = f"dd{os.getpid() % 100000}"
-        self.names = [f"{tag}{letter}" for letter in "abc"]
-        self.router = f"{tag}r"
-        lines = [f"ip netns add {self.router}", f"ip netns exec {self.router} sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'"]
-        for i, name in enumerate(self.names):
-            gateway = self.address(i)[:-1] + "1"
-            lines += [f"ip netns add {name}", f"ip link add eth0 netns {name} type veth peer name port{i} netns {self.router}",
-                      f"ip -n {name} addr add {self.address(i)}/24 dev eth0", f"ip -n {self.router} addr add {gateway}/24 dev port{i}",
-                      f"ip -n {name} link set eth0 up", f"ip -n {self.router} link set port{i} up", f"ip -n {name} link set lo up",
-                      f"ip -n {name} route add default via {gateway}"]
-        self.addCleanup(lambda: [subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False) for name in [*self.names, self.router]])
-        made = subprocess.run(["sh", "-c", " && ".join(lines)], capture_output=True, text=True, check=False)
-        if made.returncode != 0:
-            self.skipTest(f"network namespaces cannot be made here: {made.stderr.strip()}")
-
-    def drop(self, rule):
-        """The router drops, in silence, what matches."""
-        subprocess.run(["ip", "-n", self.router, "rule", "add", "priority", "100", *rule.split(), "type", "blackhole"], check=True)
-
-    def drop_between(self, i, j, rule=""):
-        self.drop(f"from {self.address(i)} to {self.address(j)} {rule}")
-
-    def set_on(self, i, name, value):
-        """A setting of host i's network (sysctl)."""
-        subprocess.run(["ip", "netns", "exec", self.names[i], "sh", "-c", f"echo {value} > /proc/sys/{name}"], check=True)
+        self.hosts = RoutedHosts(self, 3)
+        self.names = self.hosts.names
 
     def doctor(self, *arguments, peers=(1,), dlaunch=DLAUNCH):
         return subprocess.run(["ip", "netns", "exec", self.names[0], dlaunch, "doctor", "--peer=" + ",".join(self.address(i) for i in peers),
@@ -72,7 +50,7 @@ class RoutedHosts(Ssh):
         return found
 
 
-class Healthy(RoutedHosts):
+class Healthy(Doctor):
     def test_all_pairs_both_ways(self):
         done = self.doctor(peers=(1, 2))
         self.assertEqual((self.bad_lines(done), done.stderr), ([], ""), done.stdout)
@@ -102,11 +80,11 @@ class Healthy(RoutedHosts):
         self.assertTrue({"grade": "ok", "text": f"{self.here()}, {self.address(1)} reach each other in both directions", "to_do": ""} in report["findings"])
 
 
-class Firewall(RoutedHosts):
+class Firewall(Doctor):
     def setUp(self):
         super().setUp()
         # With a range of two the kernel gives 40001 to who listens, and 40000 to who connects.
-        self.set_on(0, "net/ipv4/ip_local_port_range", "40000 40001")
+        self.hosts.set_on(0, "net/ipv4/ip_local_port_range", "40000 40001")
 
     def one_bad_line(self, done, pattern):
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -115,34 +93,33 @@ class Firewall(RoutedHosts):
 
     def test_connections_are_dropped_in_one_direction(self):
         for port in (29500, 40001):
-            self.drop_between(1, 0, f"ipproto tcp dport {port}")
+            self.hosts.drop_between(1, 0, f"ipproto tcp dport {port}")
         done = self.doctor()
         self.one_bad_line(done, rf"^BAD   {self.address(1)} cannot connect to {self.here()} \(no answer for 3 s\), but {self.here()} can connect to "
                           rf"{self.address(1)}: a firewall .* connections from {self.address(1)}: allow them$")
         self.assertEqual([self.rows(done)[way][0] for way in ((self.here(), self.address(1)), (self.address(1), self.here()))], ["open", "closed"])
 
     def test_only_the_jobs_port_is_open(self):
-        self.drop_between(1, 0, "ipproto tcp dport 40001")
+        self.hosts.drop_between(1, 0, "ipproto tcp dport 40001")
         self.one_bad_line(self.doctor(), rf"^BAD   {self.address(1)} reaches only the usual port of jobs on {self.here()}, no other: no answer for 3 s: workers listen")
 
     def test_the_jobs_port_is_closed(self):
-        self.drop_between(1, 0, "ipproto tcp dport 29500")
+        self.hosts.drop_between(1, 0, "ipproto tcp dport 29500")
         self.one_bad_line(self.doctor(), rf"^BAD   {self.address(1)} does not reach the usual port of jobs, 29500, on {self.here()}: no answer for 3 s: allow that port")
 
     def test_nothing_passes_between_two_others(self):
-        self.drop_between(2, 1)
+        self.hosts.drop_between(2, 1)
         done = self.doctor(peers=(1, 2))
         self.one_bad_line(done, rf"^BAD   {self.address(1)} and {self.address(2)} cannot connect to each other: no answer for 3 s: check addresses")
         self.assertEqual(sorted(cells[0] for cells in self.rows(done).values()), ["closed"] * 2 + ["open"] * 4)
 
 
-class Packets(RoutedHosts):
+class Packets(Doctor):
     def test_the_way_carries_less_than_the_interfaces_say_and_nobody_reports_it(self):
         a, b = self.address(1), self.address(2)
-        self.set_on(1, "net/ipv4/tcp_mtu_probing", "0")
-        for line in (f"route add {b} dev port2 mtu lock 1400 table 200", f"rule add from {a} to {b} lookup 200"):
-            subprocess.run(["ip", "-n", self.router, *line.split()], check=True)
-        self.drop("iif lo ipproto icmp")
+        self.hosts.set_on(1, "net/ipv4/tcp_mtu_probing", "0")
+        self.hosts.lower_mtu(1, 2, 1400)
+        self.hosts.drop("iif lo ipproto icmp")
         done = self.doctor(peers=(1, 2))
         self.assertEqual(done.returncode, 1, done.stderr)
         (line,) = self.bad_lines(done)
@@ -150,14 +127,14 @@ class Packets(RoutedHosts):
         self.assertEqual([self.rows(done)[way][1] for way in ((a, b), (b, a))], ["1500 lost", "1500"])
 
     def test_a_router_that_reports_it_is_no_fault(self):
-        subprocess.run(["ip", "-n", self.router, "route", "replace", self.address(1), "dev", "port1", "mtu", "lock", "1400"], check=True)
+        self.hosts.lower_mtu(0, 1, 1400)
         done = self.doctor()
         self.assertEqual(self.bad_lines(done), [])
         self.assertEqual([cells[1] for cells in self.rows(done).values()], ["1400", "1500"])
         self.assertRegex(done.stdout, rf"(?m)^note  packets from {self.here()} to {self.address(1)} have up to 1400 bytes, back 1500: set the same MTU on both$")
 
 
-class Start(RoutedHosts):
+class Start(Doctor):
     def not_started(self, done, i, why):
         self.assertEqual(done.returncode, 1, done.stderr)
         (line,) = self.bad_lines(done)
@@ -170,7 +147,7 @@ class Start(RoutedHosts):
         self.assertEqual(sorted(self.rows(done)), sorted([(self.here(), self.address(1)), (self.address(1), self.here())]))
 
     def test_a_host_that_does_not_answer(self):
-        self.drop(f"to {self.address(1)}")
+        self.hosts.drop(f"to {self.address(1)}")
         self.ssh += " -o ConnectTimeout=1"
         self.not_started(self.doctor(), 1, r"it does not answer \(timed out\); check that it is up")
 

@@ -336,8 +336,8 @@ void Endpoint::check_keepalives() {
   const auto connections = connections_;
   for (const auto& [token, connection] : connections) {
     if (connection->is_silent())
-      drop(connection,
-           "its host has not answered for " + std::to_string(KeepaliveMonitor::limit.count()) + " s");
+      drop(connection, "its host has not answered for " + std::to_string(KeepaliveMonitor::limit.count()) +
+                           " s: it is off or frozen, a firewall drops its packets, or a cable is broken");
   }
 }
 

@@ -74,6 +74,7 @@ void TcpTransport::connect(const BackendContext& context) {
       peer_of(peer).context_id = there.context_id;
       peer_of(peer).connection = std::move(connection);
       if (peer_of(peer).connection->is_lost()) throw DistNetworkError("it was lost at once");
+      if (context.on_connection) context.on_connection(peer, peer_of(peer).connection->socket());
     } catch (const DistNetworkError& e) {
       if (e.context().peer >= 0) throw;
       throw DistNetworkError(e.reason(), {.peer = peer});

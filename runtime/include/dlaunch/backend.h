@@ -46,6 +46,9 @@ using LossCheck = std::function<void()>;
 // Writes to the library's log, at the level debug.
 using WriteLog = std::function<void(const std::string& message)>;
 
+// Takes the socket of a TCP connection with rank `peer` of the group.
+using ReportConnection = std::function<void(int peer, int socket)>;
+
 class Backend;
 
 // What a backend is made from. The store is valid during the call of BackendModule::create only.
@@ -68,6 +71,10 @@ struct BackendContext {
   // explain_delay(); null: there is none. And the group's part of the store for longer than the call.
   std::shared_ptr<Backend> control_plane = {};
   std::shared_ptr<BackendStore> lasting_store = {};
+  // Call it for each TCP connection with another rank of the group, with its socket: then dlaunch's notes
+  // about a job that stands still name a connection that does not move. Any thread; empty: nobody wants to
+  // know.
+  ReportConnection on_connection = {};
 };
 
 // One call of a collective, as the group has checked and numbered it.
@@ -182,7 +189,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 17;
+inline constexpr std::uint32_t backend_abi_version = 18;
 
 // Of a backend whose own launcher has formed a world of processes (mpirun): a program need then name neither
 // its ranks nor a store.

@@ -162,6 +162,33 @@ TEST_F(HangDetectorTest, ANoteShowsProcessAndStateOfTheMissingRank) {
   EXPECT_FALSE(detector_.is_stopped(2));
 }
 
+TEST_F(HangDetectorTest, BothHostsOfAConnectionThatDoesNotMoveAreNamed) {
+  Diagnosis diagnosis;
+  diagnosis.sentences = {"all 4 ranks have been in barrier #2"};
+  diagnosis.link = {0, {2, false, 5, seconds(6)}, false};
+  const auto text = [&] { return detector_.note(diagnosis, world_, seconds(6)).text; };
+  const std::string common = "nothing has moved for 6 s: all 4 ranks have been in barrier #2; ";
+  EXPECT_EQ(
+      text(),
+      common +
+          "no byte from rank 0 (host0) to rank 2 (host1) has been acknowledged for 6 s, 5 retransmissions: a "
+          "firewall drops them, or a cable is broken");
+  EXPECT_EQ(HangDetector::advice_on_link(diagnosis, world_), "dlaunch doctor --peer=host1 on host host0");
+  EXPECT_EQ(detector_.failure(diagnosis, world_).remedy, "dlaunch doctor --peer=host1 on host host0");
+  diagnosis.link->both_ways = true;
+  EXPECT_EQ(text(), common +
+                        "no byte between rank 0 (host0) and rank 2 (host1) has been acknowledged for "
+                        "6 s, 5 retransmissions: a firewall drops them, or a cable is broken");
+  diagnosis.link = {0, {2, true, 0, seconds(6)}, false};
+  EXPECT_EQ(text(),
+            common +
+                "rank 2 (host1) has taken no bytes of rank 0 (host0) for 6 s, though its host answers: it is "
+                "stopped or busy");
+  EXPECT_EQ(HangDetector::advice_on_link(diagnosis, world_), "");
+  diagnosis.link = {0, {1, false, 5, seconds(6)}, false};
+  EXPECT_EQ(HangDetector::advice_on_link(diagnosis, world_), "") << "both are on one host";
+}
+
 TEST_F(HangDetectorTest, WithoutACauseNoRankIsBlamed) {
   told(0, seconds(10), true);
   told(1, seconds(10), true);

@@ -290,6 +290,43 @@ TEST(Diagnosis, KeysThatRanksWaitForAreNamed) {
   EXPECT_LT(diagnose({here}).sentences.at(0).size(), 600U);
 }
 
+RankProgress stuck(int rank, StalledLink link) {
+  RankProgress progress = in(rank, 5, seconds(6));
+  progress.link = link;
+  return progress;
+}
+
+TEST(Diagnosis, AConnectionThatDoesNotMoveIsFound) {
+  const auto link = [](std::vector<RankProgress> ranks) {
+    return diagnose({group(3, std::move(ranks))}).link;
+  };
+  EXPECT_FALSE(link({in(0, 5, seconds(6)), in(1, 5, seconds(6)), in(2, 5, seconds(6))}));
+  const auto one = link({stuck(0, {2, false, 5, seconds(6)}), in(1, 5, seconds(6)), in(2, 5, seconds(6))});
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->from, 0);
+  EXPECT_EQ(one->link, (StalledLink{2, false, 5, seconds(6)}));
+  EXPECT_FALSE(one->both_ways);
+  // The longest, and a full one only if there is no other.
+  const auto some = link({stuck(0, {2, true, 0, seconds(60)}), stuck(1, {2, false, 4, seconds(3)}),
+                          stuck(2, {0, false, 5, seconds(6)})});
+  ASSERT_TRUE(some);
+  EXPECT_EQ(some->from, 2);
+  EXPECT_FALSE(some->both_ways);
+  EXPECT_FALSE(link({done(0, 5), done(1, 5)})) << "no rank waits";
+}
+
+TEST(Diagnosis, BothEndsOfAConnectionMayWaitForAnAcknowledgement) {
+  const auto link = [](StalledLink first, StalledLink second) {
+    return *diagnose({group(2, {stuck(0, first), stuck(1, second)})}).link;
+  };
+  const StalledLink there{1, false, 4, seconds(3)};
+  EXPECT_TRUE(link(there, {0, false, 5, seconds(6)}).both_ways);
+  EXPECT_EQ(link(there, {0, false, 5, seconds(6)}).from, 1) << "the longer wait";
+  EXPECT_EQ(link(there, {0, false, 5, seconds(6)}).link, (StalledLink{0, false, 5, seconds(6)}));
+  EXPECT_FALSE(link(there, {0, true, 0, seconds(6)}).both_ways);
+  EXPECT_FALSE(link({1, true, 0, seconds(3)}, {0, true, 0, seconds(6)}).both_ways);
+}
+
 TEST(Diagnosis, TheSenderOfAMissingMessageIsTheCause) {
   const auto recv = [](int rank, int peer) {
     return otherwise(rank, Operation::recv, seconds(4 + rank), peer);

@@ -86,6 +86,22 @@ TEST(WorkerRecord, AKeyIsReadIfItIsTheSameInBothCopies) {
   EXPECT_EQ(parse(page)->key, "");
 }
 
+TEST(WorkerRecord, ConnectionsThatAreTheSameInBothCopiesAreRead) {
+  MadePage page(0, 4);
+  MadePage later(0, 4);
+  for (MadePage* one : {&page, &later}) {
+    one->raw().links[0] = {4711, 3, 0};
+    one->raw().links[1] = {0, 2, 0};     // being written
+    one->raw().links[2] = {4712, 4, 0};  // no rank of this world
+    one->raw().links[page::max_links - 1] = {4713, 1, 0};
+  }
+  later.raw().links[page::max_links - 1].rank = 2;
+  const auto record = parse_worker_page(page.bytes(), later.bytes());
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->links, (std::vector<page::Link>{{4711, 3, 0}}));
+  EXPECT_EQ(parse_worker_page(later.bytes(), later.bytes())->links.size(), 2U);
+}
+
 TEST(WorkerRecord, EntriesBeingWrittenAreLeftOut) {
   MadePage page(0, 2);
   page.add_group(1, "default");

@@ -367,6 +367,19 @@ TEST_F(RecorderTest, APlaceOfAGroupThatWasLeftIsUsedAgain) {
   EXPECT_EQ(read().groups.back().name, "last") << "there was no place left";
 }
 
+TEST_F(RecorderTest, ConnectionsAreKeptOnceEachAndTheLatestOfMany) {
+  recorder_.add_link(1, 100);  // there is no page: nothing
+  recorder_.open(path_, 0, 4);
+  recorder_.add_link(1, 101);
+  recorder_.add_link(1, 101);
+  recorder_.add_link(3, 102);
+  EXPECT_EQ(read().links, (std::vector<page::Link>{{101, 1, 0}, {102, 3, 0}}));
+  for (std::uint64_t i = 0; i < page::max_links; ++i) recorder_.add_link(2, 1000 + i);
+  const auto links = read().links;
+  EXPECT_EQ(links.size(), page::max_links);
+  EXPECT_EQ(std::ranges::count(links, 2, &page::Link::rank), static_cast<std::ptrdiff_t>(page::max_links));
+}
+
 TEST_F(RecorderTest, IdentitiesAreOfTheGroupAndNotOfTheRank) {
   open(0, 2);
   recorder_.add({"job/default/0/group/1", "1", "gloo", 0, ranks(2)});
