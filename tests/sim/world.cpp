@@ -73,6 +73,7 @@ void Node::start() {
                              },
                              [this] { later(Duration(0), [this] { exit(); }); },
                              {},
+                             {},
                              this};
   plan.unix_us = wall_clock_us();
   plan.had_predecessor = has_leader_mark_;
