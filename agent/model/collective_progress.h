@@ -72,7 +72,8 @@ struct WorkerSeen {
   StalledLink link{};
 };
 
-// The rank in the job of this rank in the group; -1: it is not known, since the runs may not name all members.
+// The rank in the job of this rank in the group; -1: it is not known, since the runs may not name all
+// members.
 int rank_in_job(const WorkerRecord::Group& group, int rank);
 
 // If some of these workers are in no group, they follow in one of GroupProgress::outside.

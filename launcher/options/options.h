@@ -81,7 +81,7 @@ struct Options {
   std::string hosts;     // as listed
   std::string hostfile;  // a path
   std::vector<std::string> ssh{"ssh"};
-  int tree_width = 64;  // 0: no tree
+  int tree_width = 64;                    // 0: no tree
   std::vector<std::string> exports;       // NAME or NAME=VALUE, the last of a name counts
   std::optional<LifelineTerms> lifeline;  // this dlaunch was started so
 
