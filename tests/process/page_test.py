@@ -156,7 +156,8 @@ class Hostile(Page):
 
     def test_without_script_the_tables_are_there(self):
         self.start_hostile()
-        wait_until(lambda: b"&lt;script&gt;" in urllib.request.urlopen(self.address, timeout=PATIENCE).read(), "the ranks have written")
+        wait_until(self.answers, "the page is there")
+        wait_until(lambda: urllib.request.urlopen(self.address, timeout=PATIENCE).read().count(b"&lt;script&gt;document") == 2, "both ranks have written")
         browser = Browser()
         self.addCleanup(browser.close)
         browser.open(self.address, script=False)
