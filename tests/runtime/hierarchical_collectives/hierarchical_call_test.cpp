@@ -179,7 +179,7 @@ TEST(HierarchicalCollectives, AWaitForAnotherHostEndsAtItsDeadline) {
       const bool is_late = texts[0].find("before the deadline") != std::string::npos ||
                            texts[1].find("before the deadline") != std::string::npos;
       EXPECT_TRUE(is_late) << texts[0] << "; " << texts[1];
-      for (const int rank : {0, 1}) EXPECT_NE(texts[static_cast<std::size_t>(rank)], "") << rank;
+      EXPECT_NE(texts[0], "") << "rank 0 waits in all calls";
     }
   }
 }
