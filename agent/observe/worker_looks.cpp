@@ -1,5 +1,6 @@
 #include "agent/observe/worker_looks.h"
 
+#include <optional>
 #include <utility>
 
 #include "agent/observe/process_condition.h"
@@ -8,19 +9,31 @@
 namespace dlaunch::agent {
 namespace {
 
+// None: it has recorded nothing in this world.
+std::optional<WorkerSeen> page_of(const JobStatus& status, const WorkerStatus& worker,
+                                  const std::string& pages_dir) {
+  if (pages_dir.empty()) return std::nullopt;
+  auto seen = read_worker_page(worker_page_path(pages_dir, static_cast<std::uint32_t>(status.round),
+                                                static_cast<std::uint32_t>(worker.local_rank)));
+  return seen && seen->record.world_size == status.world_size ? std::move(seen) : std::nullopt;
+}
+
 WorkerLook look_at(const JobStatus& status, const WorkerStatus& worker, const std::string& pages_dir) {
   WorkerLook look{worker.rank, worker.local_rank, worker.pid};
-  if (!pages_dir.empty()) {
-    auto seen = read_worker_page(worker_page_path(pages_dir, static_cast<std::uint32_t>(status.round),
-                                                  static_cast<std::uint32_t>(worker.local_rank)));
-    if (seen && seen->record.world_size == status.world_size) look.record = std::move(seen->record);
-  }
+  auto seen = page_of(status, worker, pages_dir);
   // The worker may be a shell that waits for the recording process.
-  if (look.record && condition_of(look.record->pid) != Condition::ended) look.pid = look.record->pid;
-  look.condition = worker.state == "ended" ? Condition::ended : condition_of(look.pid);
-  if (look.condition == Condition::ended) return look;
-  look.doing = state_of(look.pid);
-  look.memory = resident_bytes(look.pid);
+  const bool records = seen && seen->condition != Condition::ended;
+  if (records) look.pid = seen->record.pid;
+  if (worker.state == "ended") {
+    look.condition = Condition::ended;
+  } else {
+    look.condition = records ? seen->condition : condition_of(look.pid);
+  }
+  if (look.condition != Condition::ended) {
+    look.doing = records ? std::move(seen->state) : state_of(look.pid);
+    look.memory = resident_bytes(look.pid);
+  }
+  if (seen) look.record = std::move(seen->record);
   return look;
 }
 
