@@ -1,27 +1,12 @@
 #include "launcher/doctor/peer_list.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "launcher/flags/value_parsers.h"
 
 namespace dlaunch::launcher {
 namespace {
-
-// Of "a,b[1,3],[::1]:5": "a", "b[1,3]", "[::1]:5".
-std::vector<std::string> items_of(const std::string& text) {
-  std::vector<std::string> items(1);
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '[') ++depth;
-    if (c == ']') --depth;
-    if (c == ',' && depth <= 0) {
-      items.emplace_back();
-    } else {
-      items.back() += c;
-    }
-  }
-  return items;
-}
 
 bool names_a_port(const std::string& item) {
   if (item.starts_with('[')) return item.find("]:") != std::string::npos;
@@ -35,7 +20,8 @@ Result<PeerList> parse_peers(const std::string& text) {
   if (text.empty()) return mistake("--peer is empty", advice + "; is a shell variable empty?");
   PeerList peers;
   std::string hosts;
-  for (const std::string& item : items_of(text)) {
+  for (const std::string_view part : items_of(text)) {
+    const std::string item(part);
     if (!names_a_port(item)) {
       hosts += (hosts.empty() ? "" : ",") + item;
       if (item.empty()) return mistake("--peer=" + text + " has an empty part", advice);

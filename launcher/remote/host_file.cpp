@@ -47,12 +47,10 @@ class Hosts {
   explicit Hosts(std::string from) : from_(std::move(from)) {}
 
   Result<void> add_list(std::string_view list, std::optional<int> slots) {
-    for (std::string_view rest = list;;) {
-      const std::size_t end = comma(rest);
-      if (auto added = add_item(rest.substr(0, end), slots); !added) return added;
-      if (end == std::string_view::npos) return {};
-      rest.remove_prefix(end + 1);
+    for (const std::string_view item : items_of(list)) {
+      if (auto added = add_item(item, slots); !added) return added;
     }
+    return {};
   }
 
   void at(std::string from) { from_ = std::move(from); }
@@ -120,16 +118,6 @@ class Hosts {
     return close != std::string_view::npos && is_ipv6(item.substr(0, close)) ? close : std::string_view::npos;
   }
 
-  static std::size_t comma(std::string_view text) {
-    int depth = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '[') ++depth;
-      if (text[i] == ']') --depth;
-      if (text[i] == ',' && depth <= 0) return i;
-    }
-    return std::string_view::npos;
-  }
-
   std::string from_;
   std::vector<HostEntry> entries_;
   std::map<std::string, std::size_t> places_;
@@ -195,6 +183,22 @@ Result<std::vector<HostEntry>> parse_host_file(std::string_view text, const std:
   }
   if (hosts.empty()) return usage(path + " names no host", "", "write one host a line");
   return hosts.take();
+}
+
+std::vector<std::string_view> items_of(std::string_view list) {
+  std::vector<std::string_view> items;
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i] == '[') ++depth;
+    if (list[i] == ']') --depth;
+    if (list[i] != ',' || depth > 0) continue;
+    items.push_back(list.substr(begin, i - begin));
+    begin = i + 1;
+    depth = 0;
+  }
+  items.push_back(list.substr(begin));
+  return items;
 }
 
 std::string bare_host(const std::string& name) {

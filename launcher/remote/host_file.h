@@ -25,6 +25,9 @@ Result<std::vector<HostEntry>> parse_hosts(std::string_view list, const std::str
 // Comments begin with '#'.
 Result<std::vector<HostEntry>> parse_host_file(std::string_view text, const std::string& path);
 
+// The parts of such a list: a comma within brackets does not separate.
+std::vector<std::string_view> items_of(std::string_view list);
+
 // Without "alice@".
 std::string bare_host(const std::string& name);
 
