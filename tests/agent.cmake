@@ -21,6 +21,7 @@ dlaunch_test(NAME agent_test
     agent/control/health_gate_test.cpp
     agent/control/job_ending_test.cpp
     agent/control/last_call_test.cpp
+    agent/control/leader_clock_test.cpp
     agent/control/leadership_test.cpp
     agent/control/lease_test.cpp
     agent/control/loss_test.cpp

@@ -263,6 +263,7 @@ class Coordinator {
   State state_;
   Membership membership_;
   Leadership leadership_;
+  std::int64_t unix_minus_stamp_;  // of this host; see Welcome
   EarlierWorlds earlier_worlds_;
   Admission admission_;
   bool follows_another_ = false;

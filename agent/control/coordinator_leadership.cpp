@@ -18,7 +18,8 @@ constexpr std::uint32_t last_learned_round = 1U << 20;
 }  // namespace
 
 Welcome Coordinator::welcome(TimePoint now, const Membership::Node& node, bool leads, bool elsewhere) {
-  return {leads, elsewhere, stamp_of(now), grant_to(now, node), leadership_.tokens().known()};
+  return {
+      leads, elsewhere, stamp_of(now), grant_to(now, node), leadership_.tokens().known(), unix_minus_stamp_};
 }
 
 void Coordinator::announce_leader(TimePoint now, bool leads, CoordinatorActions& out) {

@@ -76,6 +76,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
                  [&](const End& end) { end_with(end.outcome, out); },
                  [&](const Heartbeat& heartbeat) {
                    contact_.set_stamp(heartbeat.stamp);
+                   clock_.on_answer(now, heartbeat.stamp, heartbeat.grant.echo);
                    take_grant(now, heartbeat.grant, out);
                  },
                  [&](const Notice& notice) {

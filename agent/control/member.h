@@ -19,6 +19,7 @@
 #include "agent/control/endpoint_search.h"
 #include "agent/control/health_gate.h"
 #include "agent/control/job_ending.h"
+#include "agent/control/leader_clock.h"
 #include "agent/control/loss.h"
 #include "agent/control/messages.h"
 #include "agent/control/preempt_notice.h"
@@ -163,6 +164,8 @@ class Member {
   }
   // Why a round was stopped last; empty: none was.
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
+  // None: without a leader, or without heartbeats nothing is known of its clock.
+  [[nodiscard]] std::optional<SharedClock> shared_clock(TimePoint now) const { return clock_.read(now); }
   // Its health check is running.
   [[nodiscard]] bool is_checking() const { return health_.is_running(); }
   // What the coordinator waits for, by its last notice; empty: a world has come since.
@@ -236,6 +239,7 @@ class Member {
   State state_ = State::connecting;
   Waiting waiting_;  // for a coordinator that starts the job
   CoordinatorContact contact_;
+  LeaderClock clock_;
   WorkerLease lease_;
   EndpointSearch search_;
   HealthGate health_;

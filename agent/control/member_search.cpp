@@ -56,6 +56,8 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   if (state_ == State::leaving) return;
   contact_.set_stamp(welcome.stamp);
   if (welcome.leads) {
+    clock_.begin(welcome.unix_minus_stamp);
+    clock_.on_answer(now, welcome.stamp, welcome.grant.echo);
     fencing_ = std::max(fencing_, welcome.fencing);  // before the answer, which confirms it
     if (job_.may_move()) out.emplace_back(ToCoordinator{contact_.heartbeat(now)});
     contact_.set_leads(true);

@@ -23,10 +23,10 @@
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 13;
+inline constexpr std::uint8_t protocol_version = 14;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x0d";  // the last byte is protocol_version
+    "LAUNCH\x0e";  // the last byte is protocol_version
 // A world of max_nodes fits the first. Messages of a member are shorter.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -200,10 +200,13 @@ struct Welcome {
   bool elsewhere = false;
   std::int64_t stamp = 0;  // as in Heartbeat
   Grant grant{};
-  std::uint64_t fencing = 0;  // as in Join
+  std::uint64_t fencing = 0;          // as in Join
+  std::int64_t unix_minus_stamp = 0;  // the coordinator's wall clock minus that of `stamp`, in nanoseconds
   bool operator==(const Welcome&) const = default;
 };
-void fields(auto& io, Of<Welcome> auto& m) { io(m.leads, m.elsewhere, m.stamp, m.grant, m.fencing); }
+void fields(auto& io, Of<Welcome> auto& m) {
+  io(m.leads, m.elsewhere, m.stamp, m.grant, m.fencing, m.unix_minus_stamp);
+}
 
 struct Refused {
   std::string why;

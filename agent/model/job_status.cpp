@@ -14,6 +14,12 @@ void fields(auto& io, Of<WorkerStatus> auto& worker) {
   io("late_s", worker.late_s);
 }
 
+void fields(auto& io, Of<SharedClock> auto& clock) {
+  io("id", clock.id);
+  io("unix_minus_steady_ns", clock.unix_minus_steady_ns);
+  io("error_ns", clock.error_ns);
+}
+
 void fields(auto& io, Of<JobStatus> auto& status) {
   io("job", status.job);
   io("program", status.program);
@@ -35,6 +41,7 @@ void fields(auto& io, Of<JobStatus> auto& status) {
   io("straggler", status.straggler);
   io("log_dir", status.log_dir);
   io("pages_dir", status.pages_dir);
+  io("clock", status.clock);
   io("workers", status.workers);
 }
 

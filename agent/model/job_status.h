@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/model/shared_clock.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
@@ -43,6 +44,7 @@ struct JobStatus {
   std::string straggler;              // a sentence about the rank that costs the others much now; empty: none
   std::string log_dir;                // of this job; empty: it writes no log files
   std::string pages_dir;              // where its workers' pages are; empty: there are none
+  SharedClock clock{};                // as known now
   std::vector<WorkerStatus> workers;  // this node's
   std::int64_t user = -1;             // its owner, reported by the kernel; not in the JSON
 

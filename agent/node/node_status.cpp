@@ -82,6 +82,7 @@ JobStatus node_status(const NodeParts& p) {
   status.state_age_s = to_seconds(p.now - p.round_began);
   status.endpoint = to_string(p.job.master);
   status.last_failure = p.member.last_failure();
+  if (const auto clock = p.member.shared_clock(p.now)) status.clock = *clock;
   if (own == nullptr || !p.group.active()) return status;
   for (const WorkerGroup::Worker& worker : p.group.workers()) {
     const int local_rank = static_cast<int>(status.workers.size());

@@ -374,6 +374,9 @@ void Runner::start_worker(int local_rank) {
                   place.memory_nodes,
                   pmi_.has_value()};
   if (pmi_) pmi_->add_variables(command.environment, local_rank);
+  if (const auto clock = member_.shared_clock(dependencies_.clock.now()))
+    command.environment.emplace_back(
+        env::clock, std::to_string(clock->unix_minus_steady_ns) + "," + std::to_string(clock->error_ns));
   dependencies_.spawner.spawn(key, command);
 }
 

@@ -157,6 +157,14 @@ Json thread_json(const ThreadDump& thread) {
       {"wchan", thread.waits_in}, {"syscall", thread.system_call}, {"kernel_stack", thread.kernel_stack}};
 }
 
+// The times of the flight recorder plus unix_minus_steady_ns here, minus that of the worker, are of the
+// shared clock.
+Json clock_json(const agent::SharedClock& clock) {
+  if (clock.id == 0) return nullptr;
+  return {
+      {"id", clock.id}, {"unix_minus_steady_ns", clock.unix_minus_steady_ns}, {"error_ns", clock.error_ns}};
+}
+
 Json worker_json(const WorkerDump& worker) {
   Json threads = Json::array();
   for (const ThreadDump& thread : worker.threads) threads.push_back(thread_json(thread));
@@ -164,7 +172,10 @@ Json worker_json(const WorkerDump& worker) {
                {"local_rank", worker.status.local_rank},
                {"pid", worker.pid},
                {"state", worker.seen ? describe(worker.seen->condition) : worker.status.state}};
-  if (worker.seen) json["flight"] = flight_of(worker.seen->record);
+  if (worker.seen) {
+    json["unix_minus_steady_ns"] = worker.seen->record.unix_minus_steady_ns;
+    json["flight"] = flight_of(worker.seen->record);
+  }
   json["threads"] = std::move(threads);
   if (!worker.debugger.empty()) json["debugger"] = worker.debugger;
   if (!worker.stacks.empty()) json["stacks"] = worker.stacks;
@@ -195,11 +206,17 @@ std::string to_text(const JobDump& dump) {
 std::string to_json(const JobDump& dump) {
   Json workers = Json::array();
   for (const WorkerDump& worker : dump.workers) workers.push_back(worker_json(worker));
-  const Json json = {{"job", dump.job.job},          {"agent", dump.job.agent},
-                     {"host", dump.job.host},        {"node_rank", dump.job.node_rank},
-                     {"nnodes", dump.job.nnodes},    {"round", dump.job.round},
-                     {"state", dump.job.state},      {"world_size", dump.job.world_size},
-                     {"findings", findings(dump)},   {"job_findings", dump.whole_job},
+  const Json json = {{"job", dump.job.job},
+                     {"agent", dump.job.agent},
+                     {"host", dump.job.host},
+                     {"node_rank", dump.job.node_rank},
+                     {"nnodes", dump.job.nnodes},
+                     {"round", dump.job.round},
+                     {"state", dump.job.state},
+                     {"world_size", dump.job.world_size},
+                     {"clock", clock_json(dump.job.clock)},
+                     {"findings", findings(dump)},
+                     {"job_findings", dump.whole_job},
                      {"workers", std::move(workers)}};
   // Workers may write any bytes, but JSON must be UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -1,6 +1,7 @@
 #include "launcher/commands/job_trace.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,18 +21,19 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t latest_ns = largest / 2;  // the year 2116; differences do not overflow
+constexpr std::int64_t most_shift = largest / 4;
 
 struct Malformed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 // A number that is null or not there is 0.
-std::int64_t number_in(const Json& object, const char* key, std::int64_t most) {
+std::int64_t number_in(const Json& object, const char* key, std::int64_t most, std::int64_t least = 0) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return 0;
   if (!found->is_number_integer()) throw Malformed(std::string(key) + " is no integer");
   const auto value = found->get<std::int64_t>();
-  if (value < 0 || value > most) throw Malformed(std::string(key) + " is out of range");
+  if (value < least || value > most) throw Malformed(std::string(key) + " is out of range");
   return value;
 }
 
@@ -67,17 +69,27 @@ TracedOperation operation_in(const Json& entry, const Json& groups) {
   return operation;
 }
 
+agent::SharedClock clock_in(const Json& dump) {
+  const auto clock = dump.find("clock");
+  if (clock == dump.end() || clock->is_null()) return {};
+  if (!clock->is_object()) throw Malformed("clock is no object");
+  return {number_in(*clock, "id", largest, -largest),
+          number_in(*clock, "unix_minus_steady_ns", most_shift, -most_shift),
+          number_in(*clock, "error_ns", latest_ns)};
+}
+
 TracedNode node_in(const Json& dump) {
-  TracedNode node{dump.at("job").get<std::string>(), {}};
-  const auto host = dump.at("host").get<std::string>();
+  TracedNode node{dump.at("job").get<std::string>(), dump.at("host").get<std::string>(), clock_in(dump), {}};
   for (const Json& worker : dump.at("workers")) {
     const auto flight = worker.find("flight");
     if (flight == worker.end()) continue;
     const auto rank = static_cast<int>(number_in(*flight, "rank", std::numeric_limits<int>::max()));
+    const std::int64_t own = number_in(worker, "unix_minus_steady_ns", most_shift, -most_shift);
     for (const Json& entry : flight->at("entries")) {
       TracedOperation operation = operation_in(entry, flight->at("pg_config"));
       operation.rank = rank;
-      operation.host = host;
+      operation.host = node.host;
+      operation.to_shared_ns = node.clock.unix_minus_steady_ns - own;
       node.operations.push_back(std::move(operation));
     }
   }
@@ -122,7 +134,7 @@ class Tracks {
 
 class Trace {
  public:
-  explicit Trace(std::vector<TracedOperation> operations) : operations_(std::move(operations)) {
+  Trace(std::vector<TracedOperation> operations, bool on_shared_clock) : operations_(std::move(operations)) {
     const auto identity = [](const TracedOperation& o) {
       return std::tie(o.began_ns, o.rank, o.group, o.name, o.sequence);
     };
@@ -131,6 +143,7 @@ class Trace {
     std::ranges::stable_sort(operations_, {}, identity);
     const auto is_same = [&](const auto& a, const auto& b) { return identity(a) == identity(b); };
     operations_.erase(std::unique(operations_.begin(), operations_.end(), is_same), operations_.end());
+    if (on_shared_clock) move_to_shared_clock();
     if (!operations_.empty()) origin_ns_ = operations_.front().began_ns;
   }
 
@@ -146,6 +159,18 @@ class Trace {
  private:
   // The operations of one collective: the latest of each rank.
   using Call = std::map<int, const TracedOperation*>;
+
+  void move_to_shared_clock() {
+    const auto moved = [](std::int64_t ns, std::int64_t by) {
+      return std::clamp(ns + by, std::int64_t{0}, latest_ns);
+    };
+    for (TracedOperation& operation : operations_) {
+      operation.began_ns = moved(operation.began_ns, operation.to_shared_ns);
+      if (operation.ended_ns != 0)
+        operation.ended_ns = std::max<std::int64_t>(1, moved(operation.ended_ns, operation.to_shared_ns));
+    }
+    std::ranges::stable_sort(operations_, {}, &TracedOperation::began_ns);
+  }
 
   // Microseconds since the first operation.
   [[nodiscard]] double when(std::int64_t ns) const { return microseconds(ns - origin_ns_); }
@@ -239,10 +264,28 @@ Result<TracedNode> operations_in(std::string_view dump, const std::string& sourc
   }
 }
 
-std::string to_trace(std::vector<TracedOperation> operations) {
-  Trace trace(std::move(operations));
-  std::string text = R"({"displayTimeUnit":"ns","otherData":{"begins_unix_ns":)" +
-                     std::to_string(trace.origin_ns()) + R"(},"traceEvents":[)";
+bool have_one_clock(const std::vector<TracedNode>& nodes) {
+  return std::ranges::all_of(nodes, [&](const TracedNode& node) {
+    return node.clock.id == nodes.front().clock.id && (node.clock.id != 0 || node.host == nodes.front().host);
+  });
+}
+
+std::int64_t clock_error(const std::vector<TracedNode>& nodes) {
+  std::int64_t error = 0;
+  for (const TracedNode& node : nodes) error = std::max(error, node.clock.error_ns);
+  return error;
+}
+
+std::string to_trace(std::vector<TracedNode> nodes) {
+  Json about;
+  about["clock"] = have_one_clock(nodes) ? "one for all ranks" : "each host's own";
+  if (have_one_clock(nodes)) about["clock_error_ns"] = clock_error(nodes);
+  const bool is_shared = have_one_clock(nodes) && !nodes.empty() && nodes.front().clock.id != 0;
+  std::vector<TracedOperation> operations;
+  for (TracedNode& node : nodes) std::ranges::move(node.operations, std::back_inserter(operations));
+  Trace trace(std::move(operations), is_shared);
+  about["begins_unix_ns"] = trace.origin_ns();
+  std::string text = R"({"displayTimeUnit":"ns","otherData":)" + about.dump() + R"(,"traceEvents":[)";
   // One event a line. Names may be any bytes, but JSON must be UTF-8.
   const char* separator = "\n";
   for (const Json& event : trace.events()) {

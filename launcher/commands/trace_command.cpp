@@ -34,25 +34,39 @@ Result<TracedNode> read_source(const std::string& word) {
   return operations_in(file->text, word);
 }
 
+std::size_t count_operations(const std::vector<TracedNode>& nodes) {
+  std::size_t count = 0;
+  for (const TracedNode& node : nodes) count += node.operations.size();
+  return count;
+}
+
 Error other_job(const std::string& first, const std::string& job, const std::string& word,
                 const std::string& other) {
   return {ErrorKind::invalid, first + " is of job " + job + ", but " + word + " of job " + other, "", "", ""};
 }
 
-Result<std::vector<TracedOperation>> read_sources(const std::vector<std::string>& words) {
-  std::string job;
-  std::vector<TracedOperation> operations;
+Result<std::vector<TracedNode>> read_sources(const std::vector<std::string>& words) {
+  std::vector<TracedNode> nodes;
   for (const std::string& word : words) {
     auto node = read_source(word);
     if (!node) return std::move(node).error();
-    if (word != words.front() && node->job != job) return other_job(words.front(), job, word, node->job);
-    job = std::move(node->job);
-    std::ranges::move(node->operations, std::back_inserter(operations));
+    if (!nodes.empty() && node->job != nodes.front().job)
+      return other_job(words.front(), nodes.front().job, word, node->job);
+    nodes.push_back(std::move(*node));
   }
-  if (operations.empty())
+  if (count_operations(nodes) == 0)
     return Error{ErrorKind::not_found, "no rank has recorded anything: the program does not use libdlaunch",
                  "", "", ""};
-  return operations;
+  return nodes;
+}
+
+// How exactly the times of several hosts can be compared; empty: there is one host.
+std::string describe_clocks(const std::vector<TracedNode>& nodes) {
+  const auto is_first = [&](const TracedNode& node) { return node.host == nodes.front().host; };
+  if (std::ranges::all_of(nodes, is_first)) return "";
+  if (have_one_clock(nodes))
+    return ", all by one clock within " + std::to_string(clock_error(nodes) / 1000 + 1) + " us";
+  return ", by each host's own clock: do not compare times of different hosts";
 }
 
 }  // namespace
@@ -75,15 +89,16 @@ int run_trace(const std::vector<std::string>& arguments) {
     return fail(
         mistake("trace takes a job, or files of dlaunch dump --json", "dlaunch status lists the jobs"));
 
-  auto operations = read_sources(words);
-  if (!operations) return fail(operations.error());
-  const std::size_t count = operations->size();
-  const std::string trace = to_trace(std::move(*operations));
+  auto nodes = read_sources(words);
+  if (!nodes) return fail(nodes.error());
+  const std::size_t count = count_operations(*nodes);
+  const std::string clocks = describe_clocks(*nodes);
+  const std::string trace = to_trace(std::move(*nodes));
   if (output.empty() || output == "-") return print(trace);
   const auto written = write_whole(output, trace);
   if (!written) return fail(written.error());
   return print(output + " has " + std::to_string(count) + (count == 1 ? " operation" : " operations") +
-               "; open it in Perfetto (ui.perfetto.dev) or chrome://tracing\n");
+               clocks + "; open it in Perfetto (ui.perfetto.dev) or chrome://tracing\n");
 }
 
 }  // namespace dlaunch::launcher

@@ -7,12 +7,16 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/host_name.h"
+#include "runtime/base/process_environment.h"
 #include "store/base/hex.h"
+#include "store/base/number.h"
+#include "store/contract/worker_env.h"
 
 namespace dlaunch::internal {
 
@@ -85,9 +89,20 @@ std::int64_t unix_ns() {
 
 TraceFile::TraceFile(const std::string& path)
     : fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)),
-      unix_minus_steady_ns_(unix_ns() - steady_ns()) {
+      clock_(clock_base(process_environment(store::env::clock))) {
   if (fd_ < 0) throw DistError("the trace cannot be written to " + path + ": " + std::strerror(errno));
   write();
+}
+
+TraceFile::ClockBase TraceFile::clock_base(const std::optional<std::string>& variable) {
+  const std::string_view text = variable ? std::string_view(*variable) : std::string_view();
+  const std::size_t comma = std::min(text.find(','), text.size());
+  const auto base = store::parse_number<std::int64_t>(text.substr(0, comma));
+  const auto error = store::parse_number<std::int64_t>(text.substr(std::min(comma + 1, text.size())));
+  // Far from the ends: a steady time is added to it.
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 2;
+  if (!base || !error || *base < 0 || *base > most || *error < 0) return {unix_ns() - steady_ns(), ""};
+  return {*base, "the job's clock, within " + std::to_string(*error / 1000 + 1) + " us"};
 }
 
 TraceFile::~TraceFile() { close(fd_); }
@@ -117,6 +132,9 @@ std::string TraceFile::place_of(const ProfilingEvent& event, int job_rank) {
     add(naming("process_name", process, "rank " + std::to_string(job_rank) + " on " + host_name()));
     add("{\"ph\": \"M\", \"name\": \"process_sort_index\", " + process +
         ", \"args\": {\"sort_index\": " + std::to_string(job_rank) + "}}");
+    if (!clock_.about.empty())
+      add("{\"ph\": \"M\", \"name\": \"process_labels\", " + process +
+          ", \"args\": {\"labels\": " + json_string(clock_.about) + "}}");
   }
   if (is_new) add(naming("thread_name", place, "group " + std::string(event.group)));
   return place;
@@ -154,7 +172,7 @@ void TraceFile::write() {
 }
 
 std::string TraceFile::when(std::int64_t steady) const {
-  return microseconds(steady + unix_minus_steady_ns_);
+  return microseconds(steady + clock_.unix_minus_steady_ns);
 }
 
 }  // namespace dlaunch::internal

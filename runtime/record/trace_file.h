@@ -1,10 +1,12 @@
 // A timeline in Chrome's trace event format: a JSON array of complete events ("ph": "X"), and of a "B" for
-// each operation that has not ended. Times are microseconds since 1970 by this host's clock, so that the
-// files of several hosts can be put together; pid is the rank in the default group, one tid per group.
+// each operation that has not ended. Times are microseconds since 1970 by the job's clock, if dlaunch passed
+// it on (DLAUNCH_CLOCK), so that the files of several hosts can be put together; otherwise by this host's.
+// pid is the rank in the default group, one tid per group.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,6 +19,14 @@ namespace dlaunch::internal {
 // thread at a time.
 class TraceFile {
  public:
+  // What the times are measured by.
+  struct ClockBase {
+    std::int64_t unix_minus_steady_ns = 0;
+    std::string about;  // with the error; empty: it is this host's own clock
+  };
+  // `variable`: the value of DLAUNCH_CLOCK. One that is not of its form counts as unset.
+  static ClockBase clock_base(const std::optional<std::string>& variable);
+
   explicit TraceFile(const std::string& path);  // throws DistError
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
@@ -36,7 +46,7 @@ class TraceFile {
   [[nodiscard]] std::string when(std::int64_t steady) const;
 
   const int fd_;
-  const std::int64_t unix_minus_steady_ns_;
+  const ClockBase clock_;
   std::int64_t written_ = 0;  // bytes that do not change any more
   std::int64_t length_ = 0;   // of the file
   std::string entries_;       // to be written behind them

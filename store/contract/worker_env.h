@@ -59,6 +59,9 @@ inline constexpr std::string_view fencing_token =
     "DLAUNCH_FENCING_TOKEN";  // of this world; higher than that of every world of the job before it
 inline constexpr std::string_view worker_page =
     "DLAUNCH_WORKER_PAGE";  // the file of store/contract/worker_page.h; unset: there is none
+inline constexpr std::string_view clock =
+    "DLAUNCH_CLOCK";  // the job's clock (agent/model/shared_clock.h) minus this host's steady clock, and its
+                      // error, in nanoseconds: "1764119000123456789,80000"; unset: it is not known
 
 // PMI-1, for programs that MPICH and its relatives are linked with (--mpi); unset: not offered.
 inline constexpr std::string_view pmi_rank = "PMI_RANK";  // as RANK

@@ -14,7 +14,7 @@ using namespace dlaunch::launcher;
 void fuzz(FuzzInput input) {
   auto node = operations_in(input.text(), "fuzz");
   if (!node) return;
-  const auto trace = nlohmann::json::parse(to_trace(node->operations));
+  const auto trace = nlohmann::json::parse(to_trace({*node}));
   require(trace.at("traceEvents").empty() == node->operations.empty());
 }
 

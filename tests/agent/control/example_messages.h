@@ -78,7 +78,7 @@ inline std::vector<Message> one_of_each() {
                "cannot start './x'",
                1'700'000'000'000'002},
           Heartbeat{-5, 6, {7, std::chrono::seconds(1)}},
-          Welcome{false, true, 12, {-3, std::chrono::seconds(4)}, 1'700'000'000'000'003},
+          Welcome{false, true, 12, {-3, std::chrono::seconds(4)}, 1'700'000'000'000'003, -9},
           Failed{a_failure(), std::chrono::milliseconds(12)},
           Done{4},
           Stopped{4},

@@ -18,8 +18,10 @@ using page::Operation;
 
 constexpr std::int64_t ms = 1'000'000;
 
-std::string dump_of(const std::vector<const MadePage*>& pages, const std::string& host = "a") {
+std::string dump_of(const std::vector<const MadePage*>& pages, const std::string& host = "a",
+                    const agent::SharedClock& clock = {}) {
   JobDump dump;
+  dump.job.clock = clock;
   dump.job.job = "j";
   dump.job.host = host;
   for (const MadePage* page : pages) {
@@ -31,13 +33,13 @@ std::string dump_of(const std::vector<const MadePage*>& pages, const std::string
 }
 
 json trace_of(const std::vector<std::string>& dumps) {
-  std::vector<TracedOperation> operations;
+  std::vector<TracedNode> nodes;
   for (const std::string& dump : dumps) {
     auto node = operations_in(dump, "dump");
     EXPECT_TRUE(node) << node.error().message();
-    std::ranges::copy(node->operations, std::back_inserter(operations));
+    nodes.push_back(std::move(*node));
   }
-  return json::parse(to_trace(operations));
+  return json::parse(to_trace(std::move(nodes)));
 }
 
 std::vector<json> events(const json& trace, const std::string& phase) {
@@ -128,6 +130,38 @@ TEST_F(JobTrace, WhatHasNotEndedOnlyBegins) {
   EXPECT_EQ(open[0]["ts"], 5000.0);
 }
 
+// The clock of host b is 10 ms ahead: the ranks really begin in the other order.
+TEST_F(JobTrace, TimesOfHostsAreOfOneClock) {
+  const agent::SharedClock leaders{7, 0, 0};
+  const agent::SharedClock other{7, -10 * ms, 80'000};
+  const json trace = trace_of({dump_of({&first_}, "a", leaders), dump_of({&second_}, "b", other)});
+  EXPECT_EQ(trace["otherData"]["clock"], "one for all ranks");
+  EXPECT_EQ(trace["otherData"]["clock_error_ns"], 80'000);
+  EXPECT_EQ(trace["otherData"]["begins_unix_ns"], 0) << "not before 1970";
+  const std::vector<json> complete = events(trace, "X");
+  ASSERT_EQ(complete.size(), 2U);
+  EXPECT_EQ(std::tuple(complete[0]["pid"], complete[0]["ts"]), std::tuple(1, 0.0));
+  EXPECT_EQ(std::tuple(complete[1]["pid"], complete[1]["ts"]), std::tuple(0, 1000.0));
+}
+
+TEST_F(JobTrace, WithoutACommonClockTimesAreOfEachHost) {
+  for (const agent::SharedClock& other : {agent::SharedClock{}, agent::SharedClock{8, -10 * ms, 1}}) {
+    const json trace = trace_of({dump_of({&first_}, "a", {7, 0, 0}), dump_of({&second_}, "b", other)});
+    EXPECT_EQ(trace["otherData"]["clock"], "each host's own");
+    EXPECT_FALSE(trace["otherData"].contains("clock_error_ns"));
+    EXPECT_EQ(events(trace, "X")[1]["ts"], 3000.0);
+  }
+  EXPECT_EQ(trace_of({dump_of({&first_}), dump_of({&second_})})["otherData"]["clock"], "one for all ranks")
+      << "of one host";
+}
+
+// Each dump knows the clocks' difference as of its own time.
+TEST_F(JobTrace, AnOperationOfTwoDumpsCountsOnceOnTheSharedClock) {
+  const json trace =
+      trace_of({dump_of({&first_}, "a", {7, 5 * ms, 100}), dump_of({&first_}, "a", {7, 5 * ms + 1, 100})});
+  EXPECT_EQ(events(trace, "X").size(), 1U);
+}
+
 TEST_F(JobTrace, AFailureIsNamed) {
   first_.end(first_.enter(1, Operation::all_reduce, 2, 6 * ms), 7 * ms, false);
   EXPECT_EQ(events(trace_of({dump_of({&first_})}), "X").back()["args"]["state"], "failed");
@@ -165,6 +199,8 @@ TEST_F(JobTrace, RejectsWhatIsNoDump) {
         with("\"time_created_ns\": 1000000", "\"time_created_ns\": 1e300"),
         with("\"time_created_ns\": 1000000", "\"time_created_ns\": -1"),
         with("\"time_created_ns\": 1000000", "\"time_created_ns\": 18446744073709551615"),
+        with("\"clock\": null", "\"clock\": 3"), with("\"clock\": null", R"("clock": {"error_ns": -1})"),
+        with("\"unix_minus_steady_ns\": 0", "\"unix_minus_steady_ns\": -9223372036854775808"),
         with("\"host\": \"a\"", "\"host\": {}")}) {
     const auto node = operations_in(wrong, "x.json");
     ASSERT_FALSE(node) << wrong.substr(0, 200);

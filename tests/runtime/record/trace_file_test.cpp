@@ -72,6 +72,20 @@ TEST(TraceFile, IsValidAtAnyTimeAndHasOpenOperations) {
   std::filesystem::remove(path);
 }
 
+TEST(TraceFile, TimesAreThoseOfTheJobsClock) {
+  const auto base = TraceFile::clock_base("1700000000000000123,80000");
+  EXPECT_EQ(base.unix_minus_steady_ns, 1'700'000'000'000'000'123);
+  EXPECT_EQ(base.about, "the job's clock, within 81 us");
+  const std::int64_t own =
+      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count() - steady_ns();
+  for (const char* text : {"", ",", "1", "1,", "1,2,3", "x,1", "-1,1", "1,-1", "9223372036854775807,1"}) {
+    const auto unknown = TraceFile::clock_base(text);
+    EXPECT_NEAR(static_cast<double>(unknown.unix_minus_steady_ns), static_cast<double>(own), 60e9) << text;
+    EXPECT_EQ(unknown.about, "") << text;
+  }
+  EXPECT_EQ(TraceFile::clock_base(std::nullopt).about, "");
+}
+
 class TraceOf : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
