@@ -149,6 +149,7 @@ dlaunch_test(NAME agent_process_test
 dlaunch_test(NAME agent_output_test
   SOURCES
     agent/observe/exit_facts_test.cpp
+    agent/observe/kept_rounds_test.cpp
     agent/observe/oom_watch_test.cpp
     agent/observe/plain_file_test.cpp
     agent/observe/postmortem_test.cpp

@@ -255,6 +255,11 @@ if(TARGET dlaunch_backend_gloo)
   add_dependencies(straggler dlaunch_backend_gloo)
 endif()
 
+# For process/trace_test.py.
+add_library(clock_ahead MODULE process/clock_ahead.c)
+dlaunch_settings(clock_ahead)
+set_target_properties(clock_ahead PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 # The C API from C, on ranks that the launcher starts.
 if(TARGET dlaunch_backend_gloo)
   add_executable(c_api_test runtime/api/c_api_test.c)

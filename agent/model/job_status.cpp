@@ -41,6 +41,7 @@ void fields(auto& io, Of<JobStatus> auto& status) {
   io("straggler", status.straggler);
   io("log_dir", status.log_dir);
   io("pages_dir", status.pages_dir);
+  io("steady_ns", status.steady_ns);
   io("clock", status.clock);
   io("workers", status.workers);
 }

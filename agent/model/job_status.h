@@ -44,7 +44,8 @@ struct JobStatus {
   std::string straggler;              // a sentence about the rank that costs the others much now; empty: none
   std::string log_dir;                // of this job; empty: it writes no log files
   std::string pages_dir;              // where its workers' pages are; empty: there are none
-  SharedClock clock{};                // as known now
+  std::int64_t steady_ns = 0;         // when this was so, by this host's steady clock
+  SharedClock clock{};                // as known then
   std::vector<WorkerStatus> workers;  // this node's
   std::int64_t user = -1;             // its owner, reported by the kernel; not in the JSON
 

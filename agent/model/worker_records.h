@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agent/model/collective_progress.h"
+#include "agent/model/job_status.h"
 #include "agent/model/spawner.h"
 
 namespace dlaunch::agent {
@@ -31,6 +32,9 @@ class WorkerRecords {
   // These workers' progress in their groups, and those that have none yet.
   virtual std::vector<GroupProgress> group_progress(std::uint32_t round, std::span<const WorkerHere> workers,
                                                     int world_size, TimePoint now) = 0;
+  // This round is over, and has not succeeded: keeps its pages where they outlive the job, if there is such a
+  // place. `status` has the round's workers.
+  virtual void keep(const JobStatus& status) = 0;
 };
 
 }  // namespace dlaunch::agent

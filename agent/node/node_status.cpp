@@ -61,9 +61,17 @@ std::string waiting_for(const NodeParts& p) {
   return "";
 }
 
-}  // namespace
+void add_workers(const NodeParts& p, JobStatus& status) {
+  const WorldMember* own = p.world.member(p.node.agent);
+  if (own == nullptr) return;
+  for (const WorkerGroup::Worker& worker : p.group.workers()) {
+    const int local_rank = static_cast<int>(status.workers.size());
+    status.workers.push_back(
+        {own->base_rank + local_rank, local_rank, worker.pid, describe(worker.state), ""});
+  }
+}
 
-JobStatus node_status(const NodeParts& p) {
+JobStatus without_workers(const NodeParts& p) {
   JobStatus status;
   status.job = p.job.id;
   status.program = join(p.node.command, " ");
@@ -82,13 +90,22 @@ JobStatus node_status(const NodeParts& p) {
   status.state_age_s = to_seconds(p.now - p.round_began);
   status.endpoint = to_string(p.job.master);
   status.last_failure = p.member.last_failure();
+  status.steady_ns = p.now.time_since_epoch().count();
   if (const auto clock = p.member.shared_clock(p.now)) status.clock = *clock;
-  if (own == nullptr || !p.group.active()) return status;
-  for (const WorkerGroup::Worker& worker : p.group.workers()) {
-    const int local_rank = static_cast<int>(status.workers.size());
-    status.workers.push_back(
-        {own->base_rank + local_rank, local_rank, worker.pid, describe(worker.state), ""});
-  }
+  return status;
+}
+
+}  // namespace
+
+JobStatus node_status(const NodeParts& parts) {
+  JobStatus status = without_workers(parts);
+  if (parts.group.active()) add_workers(parts, status);
+  return status;
+}
+
+JobStatus last_node_status(const NodeParts& parts) {
+  JobStatus status = without_workers(parts);
+  add_workers(parts, status);
   return status;
 }
 

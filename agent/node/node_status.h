@@ -26,5 +26,7 @@ struct NodeParts {
 };
 
 JobStatus node_status(const NodeParts& parts);
+// The same, with the workers of the last round if they are gone.
+JobStatus last_node_status(const NodeParts& parts);
 
 }  // namespace dlaunch::agent

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "agent/model/root_cause.h"
-#include "agent/node/node_status.h"
 #include "store/base/overloaded.h"
 #include "store/contract/worker_env.h"
 
@@ -58,12 +57,6 @@ void Runner::begin() {
   }
   for (const auto& action : member_.begin()) act(action);
   work();
-}
-
-JobStatus Runner::status() const {
-  return node_status({config_.job, config_.node, config_.build, current_, member_, group_,
-                      coordinator_ ? &*coordinator_ : nullptr, began_, round_began_, round_done_,
-                      dependencies_.clock.now()});
 }
 
 void Runner::on_signal(int signo) {
@@ -276,7 +269,11 @@ void Runner::act(const GroupAction& action) {
                    round_done_ = true;
                    post(MemberEvent{a});
                  },
-                 [&](const RoundStopped& a) { post(MemberEvent{a}); },
+                 [&](const RoundStopped& a) {
+                   if (config_.records != nullptr && !a.all_returned_0)
+                     config_.records->keep(last_node_status(parts()));
+                   post(MemberEvent{a});
+                 },
                  [&](const RoundStuck& a) {
                    RoundStuck named = a;
                    named.failure.why.insert(0, dependencies_.spawner.give_up() + " ");

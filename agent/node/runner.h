@@ -22,6 +22,7 @@
 #include "agent/model/worker_records.h"
 #include "agent/node/agent_link.h"
 #include "agent/node/endpoint_probe.h"
+#include "agent/node/node_status.h"
 #include "agent/node/pmi_service.h"
 #include "agent/node/reporter.h"
 #include "store/base/io.h"
@@ -124,6 +125,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   void start_worker(int local_rank);
   void look_at_workers(bool in_full);
   void request_stack(int rank);
+  [[nodiscard]] NodeParts parts() const;
   [[nodiscard]] std::vector<GroupProgress> group_progress() const;
   void dial(const Address& address);
   void dial(std::size_t endpoint);

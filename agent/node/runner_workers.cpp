@@ -1,4 +1,4 @@
-// What a Runner learns of its workers from their pages.
+// What a Runner reports of this node and its workers: the status, and what their pages show.
 #include <cstddef>
 #include <utility>
 
@@ -43,5 +43,21 @@ std::vector<GroupProgress> Runner::group_progress() const {
   }
   return groups;
 }
+
+NodeParts Runner::parts() const {
+  return {config_.job,
+          config_.node,
+          config_.build,
+          current_,
+          member_,
+          group_,
+          coordinator_ ? &*coordinator_ : nullptr,
+          began_,
+          round_began_,
+          round_done_,
+          dependencies_.clock.now()};
+}
+
+JobStatus Runner::status() const { return node_status(parts()); }
 
 }  // namespace dlaunch::agent

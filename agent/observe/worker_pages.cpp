@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/observe/crash_report.h"
+#include "agent/observe/kept_rounds.h"
 #include "agent/observe/plain_file.h"
 #include "agent/observe/process_condition.h"
 #include "agent/observe/tcp_links.h"
@@ -101,6 +102,10 @@ std::vector<GroupProgress> WorkerPages::group_progress(std::uint32_t round,
     all.push_back(seen ? std::move(*seen) : without_page(worker, world_size));
   }
   return collect_group_progress(all, world_size, now.time_since_epoch().count());
+}
+
+void WorkerPages::keep(const JobStatus& status) {
+  if (!pages_dir_.empty() && !log_dir_.empty()) keep_round(status, pages_dir_, log_dir_);
 }
 
 std::optional<WorkerSeen> read_worker_page(const std::string& path) {

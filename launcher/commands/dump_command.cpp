@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "agent/observe/kept_rounds.h"
 #include "launcher/commands/command_parser.h"
 #include "launcher/commands/endpoint_status.h"
 #include "launcher/commands/job_dump.h"
@@ -51,6 +52,26 @@ JobDump read_job(agent::JobStatus job, const std::string& secret, bool stacks) {
   return dump;
 }
 
+// Of the last round that was kept in this directory.
+Result<JobDump> read_kept(const std::string& directory) {
+  auto rounds = agent::kept_rounds(directory);
+  if (!rounds) return std::move(rounds).error();
+  const int last = rounds->back().round;
+  if (rounds->size() > 1 && rounds->at(rounds->size() - 2).round == last)
+    return Error{ErrorKind::invalid, directory + " has the records of several nodes or jobs", "", "",
+                 "name one of them: " + rounds->back().pages_dir};
+  return read_kept_records(std::move(rounds->back()));
+}
+
+// `word`: a job on this machine, or a directory with records.
+Result<JobDump> read_source(const std::string& word, const std::string& secret, bool stacks) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(word, unknown)) return read_kept(word);
+  auto job = find_one_job(word);
+  if (!job) return std::move(job).error();
+  return read_job(std::move(*job), secret, stacks);
+}
+
 int write(const std::string& text, const std::string& file) {
   if (file.empty() || file == "-") return print(text);
   const auto written = write_whole(file, text);
@@ -87,7 +108,8 @@ int run_dump(const std::vector<std::string>& arguments) {
       "and the\nranks that are missing (recorded by libdlaunch); its threads (from /proc); and their stacks, "
       "if "
       "gdb or py-spy\nis installed, which pauses the worker for a moment. JOB is the job's id, or its "
-      "agent's pid.\n\nUsage: dlaunch dump [options] JOB");
+      "agent's pid; DIR is\nthe log directory of a job that failed, and shows its last round."
+      "\n\nUsage: dlaunch dump [options] JOB|DIR");
   line.option("--json", "FILE",
               "write everything, with the latest operations, to this file as JSON (-: standard output)",
               json_file);
@@ -101,17 +123,17 @@ int run_dump(const std::vector<std::string>& arguments) {
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
   const auto& words = std::get<CommandParser::Words>(*parsed);
-  if (words.size() != 1) return fail(mistake("dump takes one job", "dlaunch status lists the jobs"));
+  if (words.size() != 1)
+    return fail(mistake("dump takes one job or log directory", "dlaunch status lists the jobs"));
 
   const auto secret = read_secret(token_file, take_secret_variable());
   if (!secret) return fail(secret.error());
-  auto job = find_one_job(words[0]);
-  if (!job) return fail(job.error());
   const bool wants_stacks = !no_stacks && (flight_folder.empty() || !json_file.empty());
-  const JobDump dump = read_job(std::move(*job), *secret, wants_stacks);
-  const int flown = flight_folder.empty() ? 0 : write_flight(dump, flight_folder);
+  const auto dump = read_source(words[0], *secret, wants_stacks);
+  if (!dump) return fail(dump.error());
+  const int flown = flight_folder.empty() ? 0 : write_flight(*dump, flight_folder);
   if (flown != 0 || (json_file.empty() && !flight_folder.empty())) return flown;
-  return json_file.empty() ? print(to_text(dump)) : write(to_json(dump), json_file);
+  return json_file.empty() ? print(to_text(*dump)) : write(to_json(*dump), json_file);
 }
 
 }  // namespace dlaunch::launcher

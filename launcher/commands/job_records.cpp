@@ -28,4 +28,15 @@ JobDump read_records(agent::JobStatus job) {
   return dump;
 }
 
+JobDump read_kept_records(agent::JobStatus round) {
+  JobDump dump = read_records(std::move(round));
+  dump.now = TimePoint(Duration(dump.job.steady_ns));
+  for (WorkerDump& worker : dump.workers) {
+    // Another process may have its pid now.
+    worker.pid = worker.status.pid;
+    if (worker.seen) worker.seen->condition = agent::Condition::ended;
+  }
+  return dump;
+}
+
 }  // namespace dlaunch::launcher

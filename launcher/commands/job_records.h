@@ -1,4 +1,4 @@
-// What the workers of a running job on this machine have recorded.
+// What the workers of a job on this machine have recorded.
 #pragma once
 
 #include "agent/model/job_status.h"
@@ -8,5 +8,7 @@ namespace dlaunch::launcher {
 
 // All records, one right after the other: they must show one moment. Without threads and stacks.
 JobDump read_records(agent::JobStatus job);
+// Of a round that has ended (agent/observe/kept_rounds.h).
+JobDump read_kept_records(agent::JobStatus round);
 
 }  // namespace dlaunch::launcher

@@ -80,6 +80,7 @@ agent::SharedClock clock_in(const Json& dump) {
 
 TracedNode node_in(const Json& dump) {
   TracedNode node{dump.at("job").get<std::string>(), dump.at("host").get<std::string>(), clock_in(dump), {}};
+  const auto round = static_cast<int>(number_in(dump, "round", std::numeric_limits<int>::max()));
   for (const Json& worker : dump.at("workers")) {
     const auto flight = worker.find("flight");
     if (flight == worker.end()) continue;
@@ -88,6 +89,7 @@ TracedNode node_in(const Json& dump) {
     for (const Json& entry : flight->at("entries")) {
       TracedOperation operation = operation_in(entry, flight->at("pg_config"));
       operation.rank = rank;
+      operation.round = round;
       operation.host = node.host;
       operation.to_shared_ns = node.clock.unix_minus_steady_ns - own;
       node.operations.push_back(std::move(operation));
@@ -136,7 +138,7 @@ class Trace {
  public:
   Trace(std::vector<TracedOperation> operations, bool on_shared_clock) : operations_(std::move(operations)) {
     const auto identity = [](const TracedOperation& o) {
-      return std::tie(o.began_ns, o.rank, o.group, o.name, o.sequence);
+      return std::tie(o.began_ns, o.rank, o.round, o.group, o.name, o.sequence);
     };
     // A later dump shows its end.
     std::ranges::sort(operations_, std::ranges::greater(), &TracedOperation::ended_ns);
@@ -194,7 +196,8 @@ class Trace {
     if (operation.ended_ns != 0) event["dur"] = microseconds(operation.ended_ns - operation.began_ns);
     events_.push_back(std::move(event));
     if (operation.is_collective)
-      calls_[{operation.group, operation.members, operation.sequence}][operation.rank] = &operation;
+      calls_[{operation.round, operation.group, operation.members, operation.sequence}][operation.rank] =
+          &operation;
   }
 
   void add_names() {
@@ -216,7 +219,7 @@ class Trace {
   void add_arrows() {
     int arrow = 0;
     for (const auto& [key, call] : calls_) {
-      if (call.size() < 2 || call.size() != count_of(std::get<1>(key))) continue;
+      if (call.size() < 2 || call.size() != count_of(std::get<2>(key))) continue;
       const TracedOperation* const last =
           std::ranges::max_element(call, {}, [](const auto& one) { return one.second->began_ns; })->second;
       for (const auto& [rank, operation] : call) {
@@ -250,7 +253,8 @@ class Trace {
   std::map<int, Tracks> tracks_;  // by rank
   std::map<int, std::string> hosts_;
   std::map<const TracedOperation*, int> track_of_;
-  std::map<std::tuple<std::string, std::string, std::int64_t>, Call> calls_;  // by group, members, number
+  std::map<std::tuple<int, std::string, std::string, std::int64_t>, Call>
+      calls_;  // by round, group, members, number
 };
 
 }  // namespace

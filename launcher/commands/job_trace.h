@@ -19,6 +19,7 @@ namespace dlaunch::launcher {
 
 struct TracedOperation {
   int rank = 0;                   // in the job
+  int round = 0;                  // each has a world of its own
   std::int64_t began_ns = 0;      // since 1970, by its host's clock
   std::int64_t ended_ns = 0;      // 0: it has not
   std::int64_t to_shared_ns = 0;  // the shared clock minus the host's

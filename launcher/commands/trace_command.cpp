@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "agent/observe/kept_rounds.h"
 #include "launcher/commands/command_parser.h"
 #include "launcher/commands/job_list.h"
 #include "launcher/commands/job_records.h"
@@ -21,17 +22,29 @@ namespace {
 
 constexpr std::size_t most_bytes = std::size_t{1} << 30U;  // of one dump
 
-// A file that `dlaunch dump --json` wrote, or a job on this machine.
-Result<TracedNode> read_source(const std::string& word) {
+using Dumps = std::vector<std::string>;  // each as `dlaunch dump --json` writes it
+
+Result<Dumps> read_kept(const std::string& directory) {
+  auto rounds = agent::kept_rounds(directory);
+  if (!rounds) return std::move(rounds).error();
+  Dumps dumps;
+  for (agent::JobStatus& round : *rounds) dumps.push_back(to_json(read_kept_records(std::move(round))));
+  return dumps;
+}
+
+// A directory with records, a file that `dlaunch dump --json` wrote, or a job on this machine.
+Result<Dumps> read_source(const std::string& word) {
   std::error_code unknown;
-  if (!std::filesystem::is_regular_file(word, unknown)) {
+  const auto type = std::filesystem::status(word, unknown).type();
+  if (type == std::filesystem::file_type::directory) return read_kept(word);
+  if (type != std::filesystem::file_type::regular) {
     auto job = find_one_job(word);
     if (!job) return std::move(job).error();
-    return operations_in(to_json(read_records(std::move(*job))), "job " + word);
+    return Dumps{to_json(read_records(std::move(*job)))};
   }
-  const auto file = read_plain_file(word, most_bytes);
+  auto file = read_plain_file(std::filesystem::canonical(word, unknown), most_bytes);
   if (!file) return Error{ErrorKind::io, "cannot read " + word, "", "", ""};
-  return operations_in(file->text, word);
+  return Dumps{std::move(file->text)};
 }
 
 std::size_t count_operations(const std::vector<TracedNode>& nodes) {
@@ -48,11 +61,15 @@ Error other_job(const std::string& first, const std::string& job, const std::str
 Result<std::vector<TracedNode>> read_sources(const std::vector<std::string>& words) {
   std::vector<TracedNode> nodes;
   for (const std::string& word : words) {
-    auto node = read_source(word);
-    if (!node) return std::move(node).error();
-    if (!nodes.empty() && node->job != nodes.front().job)
-      return other_job(words.front(), nodes.front().job, word, node->job);
-    nodes.push_back(std::move(*node));
+    const auto dumps = read_source(word);
+    if (!dumps) return dumps.error();
+    for (const std::string& dump : *dumps) {
+      auto node = operations_in(dump, word);
+      if (!node) return std::move(node).error();
+      if (!nodes.empty() && node->job != nodes.front().job)
+        return other_job(words.front(), nodes.front().job, word, node->job);
+      nodes.push_back(std::move(*node));
+    }
   }
   if (count_operations(nodes) == 0)
     return Error{ErrorKind::not_found, "no rank has recorded anything: the program does not use libdlaunch",
@@ -79,15 +96,17 @@ int run_trace(const std::vector<std::string>& arguments) {
       "chrome://tracing: "
       "when\neach rank entered and left them, those that have not ended, and arrows from the rank that came "
       "last. JOB is\nthe job's id, or its agent's pid, on this machine; FILE was written by `dlaunch dump "
-      "--json=FILE` on another\nhost of the job, or earlier.\n\nUsage: dlaunch trace [options] JOB|FILE ...");
+      "--json=FILE` on another\nhost of the job, or earlier; DIR is the log directory of a job that "
+      "failed.\n\n"
+      "Usage: dlaunch trace [options] JOB|FILE|DIR ...");
   line.option("--output", "FILE", "write the trace to this file (default, or -: standard output)", output);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
   const auto& words = std::get<CommandParser::Words>(*parsed);
   if (words.empty())
-    return fail(
-        mistake("trace takes a job, or files of dlaunch dump --json", "dlaunch status lists the jobs"));
+    return fail(mistake("trace takes a job, files of dlaunch dump --json, or a log directory",
+                        "dlaunch status lists the jobs"));
 
   auto nodes = read_sources(words);
   if (!nodes) return fail(nodes.error());

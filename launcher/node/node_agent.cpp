@@ -79,7 +79,7 @@ NodeAgent::NodeAgent(Dependencies dependencies, agent::Keeper keeper)
       page_(dependencies.loop),
       server_(network_, dependencies.loop, dependencies.loop, server_options()),
       health_(dependencies.loop, dependencies.loop, dependencies.loop, warn),
-      pages_(dependencies.plan.node.pages_dir) {
+      pages_(dependencies.plan.node.pages_dir, dependencies.files.log_dir) {
   page_.show(server_, store_limits(dependencies_.options));
   spawner_.offer_pmi(pmi_sockets_);
 }

@@ -169,6 +169,7 @@ class Node final : public Clock,
   std::vector<agent::GroupProgress> group_progress(std::uint32_t round,
                                                    std::span<const agent::WorkerHere> workers, int world_size,
                                                    TimePoint now) override;
+  void keep(const agent::JobStatus&) override {}
   void report(const agent::LogMessage& message) override;
 
  private:

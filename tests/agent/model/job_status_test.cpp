@@ -12,6 +12,7 @@ TEST(JobStatus, JsonHasTheseNamesInThisOrder) {
   status.waiting_for = "node 0";
   status.workers[1].came_last = 58;
   status.workers[1].late_s = 48.5;
+  status.steady_ns = 12;
   status.clock = {7, -5, 90};
   EXPECT_EQ(
       to_json(status),
@@ -19,7 +20,7 @@ TEST(JobStatus, JsonHasTheseNamesInThisOrder) {
       R"("nnodes":2,"state":"running","waiting_for":"node 0","round":3,"world_size":8,"restarts_used":1,)"
       R"("max_restarts":4,"age_s":100.0,"state_age_s":65.25,"endpoint":"a:29500",)"
       R"("last_failure":"rank 3 exited with code 1","straggler":"","log_dir":"/logs","pages_dir":"/pages",)"
-      R"("clock":{"id":7,"unix_minus_steady_ns":-5,"error_ns":90},"workers":[)"
+      R"("steady_ns":12,"clock":{"id":7,"unix_minus_steady_ns":-5,"error_ns":90},"workers":[)"
       R"({"rank":4,"local_rank":0,"pid":5000,"state":"running","last_output":"step 1",)"
       R"("came_last":0,"late_s":0.0},)"
       R"({"rank":5,"local_rank":1,"pid":0,"state":"starting","last_output":"",)"
