@@ -221,7 +221,8 @@ class Coordinator {
   void gather(TimePoint now, int enough, Duration patience, CoordinatorActions& out);
   void announce_when_complete(TimePoint now, CoordinatorActions& out);
   void announce_world(TimePoint now, CoordinatorActions& out);
-  void stop_world(TimePoint now, const std::string& why, CoordinatorActions& out);
+  // `unnoticed`: as in Failure, if a failure is the reason.
+  void stop_world(TimePoint now, const std::string& why, CoordinatorActions& out, Duration unnoticed = {});
   void go_on_when_all_stopped(TimePoint now, CoordinatorActions& out);
   void go_on(TimePoint now, CoordinatorActions& out);
   void record_restart(const Restart& entry, Duration delay, CoordinatorActions& out);
@@ -263,7 +264,8 @@ class Coordinator {
   State state_;
   Membership membership_;
   Leadership leadership_;
-  std::int64_t unix_minus_stamp_;  // of this host; see Welcome
+  std::int64_t unix_minus_stamp_;      // of this host; see Welcome
+  std::map<AgentId, TimeSums> times_;  // as last reported; also of nodes that were lost
   EarlierWorlds earlier_worlds_;
   Admission admission_;
   bool follows_another_ = false;

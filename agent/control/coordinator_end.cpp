@@ -54,6 +54,7 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   outcome.restarts_used = world_.restarts_used;
   outcome.restarts = world_.restarts;
   outcome.no_restart = no_restart_;
+  for (const auto& [agent, times] : times_) outcome.times += times;
   Event ended{EventKind::ended, world_.round};
   ended.text = outcome.failed ? describe(outcome.cause) : "";
   out.emplace_back(std::move(ended));

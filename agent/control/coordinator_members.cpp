@@ -219,7 +219,7 @@ void Coordinator::on_node_lost(TimePoint now, const Membership::Node& node, cons
     state_ = State::stopping;
     stop_deadline_ = now + job_.stop_timeout.longest() + end_margin;
   } else if (state_ == State::running) {
-    stop_world(now, describe(failure), out);
+    stop_world(now, describe(failure), out, failure.unnoticed);
   }
 }
 
@@ -240,6 +240,7 @@ Failure Coordinator::stopped_by_signal(const Membership::Node& node) const {
 Failure Coordinator::disconnected(TimePoint now, const Membership::Node& node, const Loss& loss) {
   Failure failure = lost_node(node, describe(loss));
   failure.remedy = remedy_of(loss, node.joined.host);
+  if (loss.kind == LossKind::silent) failure.unnoticed = now - node.last_heard;
   const std::string own = suspension_.describe(now);
   const Membership::Node* const here = membership_.find(local_member);
   if (own.empty() || here == nullptr) return failure;

@@ -87,7 +87,8 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
                                                     (spares == 1 ? " waits as a spare" : " wait as spares")});
 }
 
-void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorActions& out) {
+void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorActions& out,
+                             Duration unnoticed) {
   state_ = State::stopping;
   failures_.stop_awaiting();
   stop_deadline_ = now + job_.stop_timeout.longest() + end_margin;
@@ -95,7 +96,7 @@ void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorA
   for (const auto& [member, node] : membership_.nodes()) {
     const bool has_stopped = node.stopped && !node.done;
     if (node.active && !node.leaving && !has_stopped)
-      out.emplace_back(ToMember{member, StopRound{world_.round, why}});
+      out.emplace_back(ToMember{member, StopRound{world_.round, why, false, unnoticed}});
   }
 }
 
@@ -237,7 +238,7 @@ void Coordinator::stop_for(TimePoint now, const Failure& failure, CoordinatorAct
   if (!is_here)
     out.emplace_back(LogMessage{
         Severity::info, describe(failure) + "; " + describe(job_.stop_timeout, "the workers of all nodes")});
-  stop_world(now, describe(failure), out);
+  stop_world(now, describe(failure), out, failure.unnoticed);
   const bool lost = failure.kind == FailureKind::node_lost;
   if (lost ? !may_go_on() : !restarts_left()) collect(now);
 }
@@ -353,7 +354,7 @@ void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& pr
     out.emplace_back(LogMessage{Severity::warning, diagnosis.sentences[i]});
   report_stack(failure.rank, out);
   record(now, failure);
-  stop_world(now, describe(failure), out);
+  stop_world(now, describe(failure), out, failure.unnoticed);
   if (!restarts_left()) collect(now);
 }
 

@@ -125,6 +125,7 @@ std::string HangDetector::advice_on_link(const Diagnosis& diagnosis, const World
 Failure HangDetector::failure(const Diagnosis& diagnosis, const World& world) const {
   Failure failure = describe_stall(to_words(limit_) + " (--hang-timeout)", diagnosis, world);
   if (const RankProgress* const progress = find(failure.rank)) failure.pid = progress->pid;
+  failure.unnoticed = limit_;
   return failure;
 }
 

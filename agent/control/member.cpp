@@ -98,7 +98,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
                      out.emplace_back(release);
                  },
                  [&](const OneOf<Join, Failed, Done, Stopped, Leave, Progress, Ask, PmiEnter, RanksReport,
-                                 Hello, Challenge, Proof> auto&) { ignore_unexpected(out); }},
+                                 TimesReport, Hello, Challenge, Proof> auto&) { ignore_unexpected(out); }},
       message);
 }
 
@@ -149,6 +149,7 @@ void Member::on_new_world(TimePoint now, const NewWorld& announced, MemberAction
 void Member::on_stop_round(const StopRound& stop, MemberActions& out) {
   if (state_ != State::working || stop.round != round_) return;
   last_failure_ = stop.why;
+  unnoticed_ = stop.unnoticed;
   look_at_the_end(out);
   stop_group(SIGTERM, out);
   if (stop.at_once) out.emplace_back(ToGroup{KillNow{}});

@@ -164,6 +164,8 @@ class Member {
   }
   // Why a round was stopped last; empty: none was.
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
+  // How long that had lasted before it was noticed.
+  [[nodiscard]] Duration unnoticed() const { return unnoticed_; }
   // None: without a leader, or without heartbeats nothing is known of its clock.
   [[nodiscard]] std::optional<SharedClock> shared_clock(TimePoint now) const { return clock_.read(now); }
   // Its health check is running.
@@ -260,6 +262,7 @@ class Member {
   int stop_signal_ = 0;                    // the signal that was sent to us and means: stop
   std::optional<Outcome> outcome_;         // decided, but workers still run
   std::string last_failure_;
+  Duration unnoticed_{};
   std::string last_notice_;
   std::string last_refusal_;  // why the last attempt to connect failed
 };

@@ -22,7 +22,10 @@ void Member::on_round_failed(TimePoint now, const RoundFailed& failed, MemberAct
       out.emplace_back(ToCoordinator{Failed{failed.failure, age}});
     return;
   }
-  if (!failed.failure.while_stopping) last_failure_ = describe(failed.failure);
+  if (!failed.failure.while_stopping) {
+    last_failure_ = describe(failed.failure);
+    unnoticed_ = failed.failure.unnoticed;
+  }
   look_at_the_end(out);
   if (notice_.is_pending() && stop_signal_ == 0) {
     on_signal(now, SIGTERM, out);  // the notice asked it to end: no failure, and no restart

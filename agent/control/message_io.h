@@ -131,7 +131,7 @@ void fields(auto& io, Of<Failure> auto& f) {
   io.choice(f.kind, FailureKind::left);
   io(f.round, f.node_rank, f.host, f.rank, f.local_rank, f.pid, f.status, f.why, f.tail, f.tail_is_of_stdout,
      f.exception, f.traceback, f.hint, f.remedy, f.log_file, f.unix_ms, f.blames_peer, f.blamed_rank,
-     f.blamed_for, f.while_stopping, f.ended_by_us, f.after);
+     f.blamed_for, f.while_stopping, f.ended_by_us, f.after, f.unnoticed);
 }
 
 void fields(auto& io, Of<Restart> auto& r) { io(r.number, r.after, r.cause, r.lasted, r.counted); }
@@ -157,13 +157,18 @@ void fields(auto& io, Of<World> auto& w) {
 
 void fields(auto& io, Of<Tally> auto& t) { io(t.what, t.count); }
 
+void fields(auto& io, Of<TimeSums> auto& t) {
+  io(t.ranks, t.wall);
+  for (auto& part : t.parts) io(part);
+}
+
 void fields(auto& io, Of<Outcome> auto& o) {
   io(o.exit_code, o.restarts_used, o.failed, o.cause, o.no_restart);
   io.list(o.rank_positions, Outcome::max_sentences);
   io.list(o.others, Outcome::max_others);
   io(o.failure_count);
   io.list(o.tallies, Outcome::max_tallies);
-  io(o.restarts);
+  io(o.restarts, o.times);
 }
 
 void fields(auto& io, Of<page::Run> auto& run) { io(run.first, run.stride, run.count); }
@@ -189,9 +194,16 @@ void fields(auto& io, Of<RankView> auto& r) {
   io.list(r.times, static_cast<std::uint32_t>(spent_kinds));
 }
 
+void fields(auto& io, Of<RestartView> auto& r) {
+  io(r.detect, r.stop, r.decide, r.start, r.first_operation);
+}
+
 void fields(auto& io, Of<NodeRanks> auto& n) {
   io(n.host, n.node_rank, n.round, n.period_s);
   io.list(n.findings, static_cast<std::uint32_t>(Diagnosis::max_sentences));
+  io(n.goodput);
+  io.list(n.times, static_cast<std::uint32_t>(time_kinds));
+  io.list(n.restarts, static_cast<std::uint32_t>(JobTimes::most_restarts));
   io.list(n.ranks, static_cast<std::uint32_t>(NodeRanks::most_ranks));
 }
 

@@ -188,6 +188,13 @@ struct RanksReport {
 };
 void fields(auto& io, Of<RanksReport> auto& m) { io(m.ranks); }
 
+// Where the time of this node's ranks went until now: before Done and Stopped.
+struct TimesReport {
+  TimeSums times{};
+  bool operator==(const TimesReport&) const = default;
+};
+void fields(auto& io, Of<TimesReport> auto& m) { io(m.times); }
+
 // --- the coordinator to a member ---
 
 // The Join was accepted. `leads`: by the job's leader, which may repeat it; otherwise by a coordinator that
@@ -226,9 +233,10 @@ struct StopRound {
   std::uint32_t round = 0;
   std::string why;
   bool at_once = false;  // by SIGKILL: another leader may start its own workers
+  Duration unnoticed{};  // as in Failure
   bool operator==(const StopRound&) const = default;
 };
-void fields(auto& io, Of<StopRound> auto& m) { io(m.round, m.why, m.at_once); }
+void fields(auto& io, Of<StopRound> auto& m) { io(m.round, m.why, m.at_once, m.unnoticed); }
 // The job is over: stop what still runs, send Stopped, exit with this outcome.
 struct End {
   Outcome outcome;
@@ -301,9 +309,10 @@ struct Proof {
 void fields(auto& io, Of<Proof> auto& m) { io(m.mac); }
 
 // A message's number on the wire is its place here, from 1: a new one goes to the end.
-using Message = std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld,
-                             StopRound, End, Hello, Challenge, Proof, Progress, Notice, RestartHistory,
-                             Preempt, Ask, StackRequest, PmiEnter, PmiRelease, RanksRequest, RanksReport>;
+using Message =
+    std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld, StopRound, End,
+                 Hello, Challenge, Proof, Progress, Notice, RestartHistory, Preempt, Ask, StackRequest,
+                 PmiEnter, PmiRelease, RanksRequest, RanksReport, TimesReport>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

@@ -9,6 +9,7 @@
 
 #include "agent/model/exit_status.h"
 #include "agent/model/stop_grace.h"
+#include "agent/model/time_sums.h"
 #include "store/base/address.h"
 #include "store/base/time.h"
 
@@ -161,7 +162,8 @@ struct Failure {
   bool while_stopping = false;  // it failed after this node had begun to stop its workers
   bool ended_by_us = false;     // it had failed, but our signal ended it before it exited
 
-  Duration after{};  // since the root cause, by the coordinator's clock
+  Duration after{};      // since the root cause, by the coordinator's clock
+  Duration unnoticed{};  // how long it had lasted before it was noticed: a hang, a silent node
 
   bool operator==(const Failure&) const = default;
 };
@@ -260,6 +262,7 @@ struct Outcome {
   std::vector<Tally> tallies;     // all of these but the cause; the most frequent first
   std::vector<Restart> restarts;  // the last ones, in order
   std::vector<std::string> rank_positions{};  // where the ranks were when it failed (agent/model/diagnosis.h)
+  TimeSums times{};                           // of the ranks of all nodes, as far as these have reported
 
   bool operator==(const Outcome&) const = default;
 };

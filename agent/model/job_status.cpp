@@ -38,6 +38,7 @@ void fields(auto& io, Of<JobStatus> auto& status) {
   io("state_age_s", status.state_age_s);
   io("endpoint", status.endpoint);
   io("last_failure", status.last_failure);
+  io("unnoticed_s", status.unnoticed_s);
   io("straggler", status.straggler);
   io("log_dir", status.log_dir);
   io("pages_dir", status.pages_dir);

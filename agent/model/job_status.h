@@ -41,6 +41,7 @@ struct JobStatus {
   double state_age_s = 0;             // since the round began, or since the start
   std::string endpoint;               // where node 0 serves store and rendezvous
   std::string last_failure;           // a line; empty: none so far
+  double unnoticed_s = 0;             // how long that failure had lasted before it was noticed
   std::string straggler;              // a sentence about the rank that costs the others much now; empty: none
   std::string log_dir;                // of this job; empty: it writes no log files
   std::string pages_dir;              // where its workers' pages are; empty: there are none

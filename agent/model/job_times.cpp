@@ -29,76 +29,78 @@ JobTimes::Phase JobTimes::phase_of(const JobStatus& status) const {
   return phase_ == Phase::assembling ? Phase::assembling : Phase::deciding;
 }
 
-void JobTimes::step(TimePoint now, const JobStatus& status, const std::map<int, RankTimes>& latest) {
+void JobTimes::step(TimePoint now, const JobStatus& status, const SeenOfRound& seen) {
   const Duration passed = now - stepped_;
   stepped_ = now;
-  const Duration of_all = passed * ranks_;
+  sums_.wall = now - began_;
+  const Duration of_all = passed * sums_.ranks;
   switch (phase_) {
     case Phase::assembling:
-      assembling_ += of_all;
+      sums_[TimeKind::assembling] += of_all;
       break;
     case Phase::running:
-      add_running(passed, latest);
+      add_running(passed, seen);
       break;
     case Phase::stopping:
-      stopping_ += of_all;
+      sums_[TimeKind::stopping] += of_all;
       open_.stopping += passed;
       break;
     case Phase::deciding:
-      deciding_ += of_all;
+      sums_[TimeKind::deciding] += of_all;
       open_.deciding += passed;
       break;
     case Phase::done:
-      done_ += of_all;
+      sums_[TimeKind::done] += of_all;
       break;
   }
   const Phase next = phase_of(status);
-  const bool is_restart = phase_ == Phase::stopping || phase_ == Phase::deciding;
-  if (next == Phase::running && phase_ != Phase::running) {
-    before_.clear();
-    has_looked_ = false;
-    restart_ = is_restart && restarts_.size() < most_restarts ? restarts_.size() : most_restarts;
-    if (restart_ < most_restarts) restarts_.push_back(open_);
-    open_ = {};
-  }
+  if (next == Phase::running && phase_ != Phase::running) begin_round();
+  if (phase_ == Phase::running && next != Phase::running)
+    open_.detecting = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(status.unnoticed_s));
   phase_ = next;
 }
 
-void JobTimes::add_running(Duration passed, const std::map<int, RankTimes>& latest) {
+void JobTimes::begin_round() {
+  const bool is_restart = phase_ == Phase::stopping || phase_ == Phase::deciding;
+  before_.clear();
+  has_looked_ = false;
+  restart_ = is_restart && restarts_.size() < most_restarts ? restarts_.size() : most_restarts;
+  if (restart_ < most_restarts) restarts_.push_back(open_);
+  open_ = {};
+}
+
+void JobTimes::add_running(Duration passed, const SeenOfRound& seen) {
   RankTimes added;
   int counted = 0;
-  for (const auto& [rank, parts] : latest) {
-    if (counted == ranks_) break;
+  for (const auto& [rank, parts] : seen.latest) {
+    if (counted == sums_.ranks) break;
     added += scaled(parts, passed);
     ++counted;
   }
   // These have ended since the last step.
   for (const auto& [rank, parts] : before_) {
-    if (latest.contains(rank) || counted == ranks_) continue;
+    if (seen.latest.contains(rank) || counted == sums_.ranks) continue;
     added += scaled(parts, passed);
     ++counted;
   }
   // So have these, before anything was seen of them.
-  const Duration rest = passed * (ranks_ - counted);
+  const Duration rest = passed * (sums_.ranks - counted);
   if (has_looked_) {
-    ended_ += rest;
+    sums_[TimeKind::ended] += rest;
   } else {
     added[Spent::starting] += rest;
   }
   has_looked_ = true;
-  before_ = latest;
-  running_ += added;
-  if (restart_ < restarts_.size())
-    restarts_[restart_].starting += added[Spent::starting] / std::max(1, ranks_);
-}
-
-Duration JobTimes::total() const {
-  return running_.total() + assembling_ + ended_ + stopping_ + deciding_ + done_;
-}
-
-double JobTimes::goodput() const {
-  const Duration good = running_[Spent::computing] + running_[Spent::operation] + running_[Spent::unrecorded];
-  return total() > Duration(0) ? to_seconds(good) / to_seconds(total()) : 0;
+  before_ = seen.latest;
+  sums_.add(added);
+  // Only now is it known that this was their start.
+  const Duration start = std::min(seen.recognized_start, sums_[TimeKind::unrecorded]);
+  sums_[TimeKind::unrecorded] -= start;
+  sums_[TimeKind::starting] += start;
+  if (restart_ < restarts_.size()) {
+    restarts_[restart_].starting = seen.mean_start;
+    restarts_[restart_].first = seen.mean_until_first;
+  }
 }
 
 }  // namespace dlaunch::agent

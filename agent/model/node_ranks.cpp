@@ -84,12 +84,23 @@ void fields(auto& io, Of<RankView> auto& rank) {
   io("times", rank.times);
 }
 
+void fields(auto& io, Of<RestartView> auto& restart) {
+  io("detect", restart.detect);
+  io("stop", restart.stop);
+  io("decide", restart.decide);
+  io("start", restart.start);
+  io("first_operation", restart.first_operation);
+}
+
 void fields(auto& io, Of<NodeRanks> auto& node) {
   io("host", node.host);
   io("node_rank", node.node_rank);
   io("round", node.round);
   io("period_s", node.period_s);
   io("findings", node.findings);
+  io("times", node.times);
+  io("goodput", node.goodput);
+  io("restarts", node.restarts);
   io("ranks", node.ranks);
 }
 
@@ -97,6 +108,23 @@ std::string_view describe(Spent kind) {
   constexpr std::array<std::string_view, spent_kinds> words{
       "starting", "computing", "in operations", "waiting for late ranks", "stopped", "not recorded"};
   return words.at(static_cast<std::size_t>(kind));
+}
+
+std::string_view describe(TimeKind kind) {
+  constexpr std::array<std::string_view, time_kinds> words{
+      "before the first round", "starting",     "computing",           "in operations",    "waiting for late ranks",
+      "stopped",                "not recorded", "ended before others", "stopping workers", "between rounds",
+      "done"};
+  return words.at(static_cast<std::size_t>(kind));
+}
+
+void add_times(NodeRanks& node, const JobTimes& times) {
+  for (const Duration part : times.sums().parts) node.times.push_back(to_seconds(part));
+  node.goodput = times.sums().goodput();
+  for (const RestartTimes& restart : times.restarts())
+    node.restarts.push_back({to_seconds(restart.detecting), to_seconds(restart.stopping),
+                             to_seconds(restart.deciding), to_seconds(restart.starting),
+                             to_seconds(restart.first)});
 }
 
 NodeRanks node_ranks(const JobStatus& status, const RankHistory& history) {
@@ -137,6 +165,11 @@ std::string to_json(const std::vector<NodeRanks>& nodes) {
   for (std::size_t i = 0; i < spent_kinds; ++i) {
     kinds.push_back({{"letter", std::string(1, RankHistory::letters.at(i))},
                      {"name", std::string(describe(static_cast<Spent>(i)))}});
+  }
+  Json& time_kinds_json = json["time_kinds"] = Json::array();
+  for (std::size_t i = 0; i < time_kinds; ++i) {
+    time_kinds_json.push_back({{"name", std::string(time_kind_names.at(i))},
+                               {"words", std::string(describe(static_cast<TimeKind>(i)))}});
   }
   json["nodes"] = JsonWriter::json_of(nodes);
   return to_text(json) + "\n";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/model/job_status.h"
+#include "agent/model/job_times.h"
 #include "agent/model/rank_history.h"
 #include "store/base/time.h"
 
@@ -37,6 +38,17 @@ struct RankView {
   bool operator==(const RankView&) const = default;
 };
 
+// In seconds, as RestartTimes.
+struct RestartView {
+  double detect = 0;
+  double stop = 0;
+  double decide = 0;
+  double start = 0;
+  double first_operation = 0;
+
+  bool operator==(const RestartView&) const = default;
+};
+
 struct NodeRanks {
   // More ranks of a node are left out.
   static constexpr std::size_t most_ranks = 1024;
@@ -46,6 +58,9 @@ struct NodeRanks {
   int round = -1;
   double period_s = 0;                // between two samples
   std::vector<std::string> findings;  // which rank waits for which, among these (agent/model/diagnosis.h)
+  std::vector<double> times;          // of its ranks since the start, in seconds, by TimeKind
+  double goodput = 0;                 // TimeSums::goodput()
+  std::vector<RestartView> restarts;  // the oldest first
   std::vector<RankView> ranks;
 
   bool operator==(const NodeRanks&) const = default;
@@ -53,6 +68,7 @@ struct NodeRanks {
 
 // Of the workers in `status`, as of the last look.
 NodeRanks node_ranks(const JobStatus& status, const RankHistory& history);
+void add_times(NodeRanks& node, const JobTimes& times);
 
 // An object with the letters of the samples, and the nodes. One line.
 std::string to_json(const std::vector<NodeRanks>& nodes);
@@ -61,5 +77,6 @@ Result<std::vector<NodeRanks>> node_ranks_from_json(std::string_view text);
 
 // "waiting", "in an operation": a kind of time, for users.
 std::string_view describe(Spent kind);
+std::string_view describe(TimeKind kind);
 
 }  // namespace dlaunch::agent

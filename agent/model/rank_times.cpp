@@ -7,10 +7,7 @@
 namespace dlaunch::agent {
 namespace {
 
-struct Span {
-  std::int64_t from_ns = 0;
-  std::int64_t to_ns = 0;
-};
+using Span = NanosecondSpan;
 
 // The arrivals at one collective, of the ranks of this host.
 struct Meeting {
@@ -140,6 +137,7 @@ void TimesOfRanks::begin_round(TimePoint now) {
 
 void TimesOfRanks::look(TimePoint now, const std::vector<WorkerLook>& workers) {
   latest_.clear();
+  recognized_start_ = {};
   std::int64_t earliest = ns_of(now);
   for (const WorkerLook& worker : workers) {
     const auto [looked, is_first] = looked_.try_emplace(worker.rank, round_began_);
@@ -148,30 +146,52 @@ void TimesOfRanks::look(TimePoint now, const std::vector<WorkerLook>& workers) {
   const Meetings meetings(workers, earliest);
   for (const WorkerLook& worker : workers) {
     const TimePoint from = std::exchange(looked_[worker.rank], now);
-    if (worker.condition == Condition::ended || worker.pid == 0 || now <= from) continue;
+    if (worker.pid == 0 || now <= from) continue;
     Span span{ns_of(from), ns_of(now)};
-    RankTimes& times = latest_[worker.rank];
-    RankTimes& sum = of_round_[worker.rank];
-    bool& has_begun = has_begun_[worker.rank];
+    RankTimes times;
+    if (worker.record) span.from_ns = note_start(worker, span, times);
+    if (worker.condition == Condition::ended) continue;
     const bool has_entries = worker.record && !worker.record->entries.empty();
-    if (has_entries && !has_begun) {
-      has_begun = true;
-      sum[Spent::starting] += std::exchange(sum[Spent::unrecorded], Duration(0));
-      const std::int64_t first =
-          std::clamp(worker.record->entries.front().created_ns, span.from_ns, span.to_ns);
-      times[Spent::starting] = Duration(first - span.from_ns);
-      span.from_ns = first;
-    }
     const Duration rest(span.to_ns - span.from_ns);
     if (worker.condition == Condition::stopped) {
       times[Spent::stopped] = rest;
     } else if (has_entries) {
       times += divide(*worker.record, meetings, span);
-    } else {
-      times[worker.record ? Spent::starting : Spent::unrecorded] += rest;
+    } else if (!worker.record) {
+      times[Spent::unrecorded] += rest;
     }
-    sum += times;
+    latest_[worker.rank] = times;
+    of_round_[worker.rank] += times;
   }
+}
+
+std::int64_t TimesOfRanks::note_start(const WorkerLook& worker, NanosecondSpan span, RankTimes& times) {
+  Start& start = starts_[worker.rank];
+  if (start.has_begun) return span.from_ns;
+  const WorkerRecord& record = *worker.record;
+  start.has_begun = !record.entries.empty();
+  const std::int64_t first =
+      start.has_begun ? std::clamp(record.entries.front().created_ns, span.from_ns, span.to_ns) : span.to_ns;
+  const std::int64_t began = ns_of(round_began_);
+  const std::int64_t joined = std::clamp(record.joined_ns, began, first);
+  start.until_joined = Duration(joined - began);
+  start.until_first = Duration(first - joined);
+  RankTimes& sum = of_round_[worker.rank];
+  const Duration recognized = std::exchange(sum[Spent::unrecorded], Duration(0));
+  sum[Spent::starting] += recognized;
+  recognized_start_ += recognized;
+  if (!start.has_begun && worker.condition == Condition::stopped) return span.from_ns;
+  times[Spent::starting] = Duration(first - span.from_ns);
+  return first;
+}
+
+SeenOfRound TimesOfRanks::seen() const {
+  SeenOfRound seen{latest_, recognized_start_};
+  for (const auto& [rank, start] : starts_) {
+    seen.mean_start += start.until_joined / static_cast<std::int64_t>(starts_.size());
+    seen.mean_until_first += start.until_first / static_cast<std::int64_t>(starts_.size());
+  }
+  return seen;
 }
 
 }  // namespace dlaunch::agent

@@ -40,6 +40,23 @@ struct RankTimes {
   bool operator==(const RankTimes&) const = default;
 };
 
+// Between two times of the pages' clock.
+struct NanosecondSpan {
+  std::int64_t from_ns = 0;
+  std::int64_t to_ns = 0;
+};
+
+// What a look has shown of a round.
+struct SeenOfRound {
+  std::map<int, RankTimes> latest;  // what the look added, by rank
+  // What earlier looks called unrecorded, and this one knows to be a start; of all ranks.
+  Duration recognized_start{};
+  // From the round's beginning until a rank called init_process_group, and from then until its first
+  // operation or the look; the mean of the ranks that record.
+  Duration mean_start{};
+  Duration mean_until_first{};
+};
+
 class TimesOfRanks {
  public:
   // A round begins: its workers are started now.
@@ -52,11 +69,22 @@ class TimesOfRanks {
   [[nodiscard]] const std::map<int, RankTimes>& latest() const { return latest_; }
   // Since the round began.
   [[nodiscard]] const std::map<int, RankTimes>& of_round() const { return of_round_; }
+  [[nodiscard]] SeenOfRound seen() const;
 
  private:
   TimePoint round_began_;
   std::map<int, TimePoint> looked_;  // by rank
-  std::map<int, bool> has_begun_;    // an operation, by rank
+  // The part of this time that belongs to the worker's start; returns its end.
+  std::int64_t note_start(const WorkerLook& worker, NanosecondSpan span, RankTimes& times);
+
+  struct Start {
+    bool has_begun = false;  // an operation
+    Duration until_joined{};
+    Duration until_first{};  // from then
+  };
+
+  std::map<int, Start> starts_;  // by rank
+  Duration recognized_start_{};
   std::map<int, RankTimes> latest_;
   std::map<int, RankTimes> of_round_;
 };

@@ -152,6 +152,7 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
     record.key_since_ns = header.key_since_ns;
     record.key = text_of(header.key);
   }
+  record.joined_ns = header.joined_ns;
   record.moved_ns = header.joined_ns;
   record.lost = lost_of(header);
   record.left_in_exception = header.left_in_exception == 1;

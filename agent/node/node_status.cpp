@@ -90,6 +90,7 @@ JobStatus without_workers(const NodeParts& p) {
   status.state_age_s = to_seconds(p.now - p.round_began);
   status.endpoint = to_string(p.job.master);
   status.last_failure = p.member.last_failure();
+  status.unnoticed_s = to_seconds(p.member.unnoticed());
   status.steady_ns = p.now.time_since_epoch().count();
   if (const auto clock = p.member.shared_clock(p.now)) status.clock = *clock;
   return status;

@@ -267,11 +267,13 @@ void Runner::act(const GroupAction& action) {
                  },
                  [&](const RoundDone& a) {
                    round_done_ = true;
+                   report_times();
                    post(MemberEvent{a});
                  },
                  [&](const RoundStopped& a) {
                    if (config_.records != nullptr && !a.all_returned_0)
                      config_.records->keep(last_node_status(parts()));
+                   report_times();
                    post(MemberEvent{a});
                  },
                  [&](const RoundStuck& a) {

@@ -54,8 +54,9 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     WorkerRecords* records = nullptr;  // the workers' pages, not owned; none: without them
     // What this node's ranks do, with the last lines of this rank; unset: that is not reported.
     std::function<NodeRanks(int rank_with_lines)> node_ranks{};
-    PmiWire* pmi = nullptr;                     // not owned; none: PMI is not offered
-    std::string secret{};                       // of the job; empty: none
+    std::function<TimeSums()> node_times{};  // where the time of this node's ranks went; unset: not reported
+    PmiWire* pmi = nullptr;                  // not owned; none: PMI is not offered
+    std::string secret{};                    // of the job; empty: none
     std::function<std::string()> draw_nonce{};  // nonce_size bytes; only where there is a secret
     // A node at this address has proved the secret. Called again for each after open_store.
     std::function<void(const std::string& host)> on_proved{};
@@ -126,6 +127,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   void look_at_workers(bool in_full);
   void request_stack(int rank);
   [[nodiscard]] NodeParts parts() const;
+  void report_times();
   [[nodiscard]] std::vector<GroupProgress> group_progress() const;
   void dial(const Address& address);
   void dial(std::size_t endpoint);

@@ -131,6 +131,10 @@ agent::Runner::Config NodeAgent::runner_config() {
   config.node_ranks = [this](int rank_with_lines) {
     return ranks_ ? ranks_->ranks(rank_with_lines) : agent::NodeRanks{};
   };
+  config.node_times = [this] {
+    const auto own = times();
+    return own ? own->sums() : agent::TimeSums{};
+  };
   if (plan.job.mpi != agent::MpiStart::none) config.pmi = &pmi_sockets_;
   config.unix_us = unix_us();
   config.had_predecessor = leader_mark_ && leader_mark_->was_left_within(

@@ -33,7 +33,7 @@ void RankWatch::take(TimePoint now, const agent::JobStatus& status,
   if (!looks.empty() && std::exchange(round_, status.round) != status.round)
     history_.begin_round(now - in_seconds(status.state_age_s));
   history_.look(now, looks);
-  times_.step(now, status, history_.times().latest());
+  times_.step(now, status, history_.times().seen());
   stragglers_.look(now, status, looks);
 }
 
@@ -53,6 +53,7 @@ agent::NodeRanks RankWatch::ranks(int rank_with_lines) const {
   agent::JobStatus status = status_();
   add_to(status);
   agent::NodeRanks node = agent::node_ranks(status, history_);
+  agent::add_times(node, times_);
   node.period_s = to_seconds(looks_.period());
   for (std::size_t i = 0; i < node.ranks.size(); ++i) {
     if (node.ranks[i].rank == rank_with_lines)

@@ -35,6 +35,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 
 const $ = id => document.getElementById(id);
 let kindWords = {};
+let timeKinds = [];
 let shown = {job: null, ranks: [], nodes: []};
 let chosen = -1;
 
@@ -89,14 +90,35 @@ function showFindings(job, nodes) {
   $('findings').replaceChildren(...all.map(one => element('li', one)));
 }
 
+const PARTS = {
+  detect: 'noticed after',
+  stop: 'stopped in',
+  decide: 'decided in',
+  start: 'started in',
+  first_operation: 'first operation after'
+};
+
+// What the restart that is so many before the last one took: of the slowest node. Nodes that came later have fewer.
+function partsOf(nodes, before) {
+  const ofNodes = nodes.map(node => node.restarts[node.restarts.length - 1 - before]).filter(one => one);
+  if (ofNodes.length === 0) return '';
+  return Object.entries(PARTS)
+      .map(([part, what]) => [what, Math.max(...ofNodes.map(one => one[part]))])
+      .filter(([, seconds]) => seconds > 0)
+      .map(([what, seconds]) => what + ' ' + words(seconds))
+      .join(', ');
+}
+
 // The job's whole time, with a tick for each restart.
-function showCourse(job) {
-  $('incidents')
-      .replaceChildren(...job.incidents.map(
-          one => element(
-              'li',
-              (one.number > 0 ? 'restart ' + one.number : 'loss') + ' after ' + words(one.after) + ': ' +
-                  one.text)));
+function showCourse(job, nodes) {
+  $('incidents').replaceChildren(...job.incidents.map((one, i) => {
+    const item = element(
+        'li',
+        (one.number > 0 ? 'restart ' + one.number : 'loss') + ' after ' + words(one.after) + ': ' + one.text);
+    const parts = partsOf(nodes, job.incidents.length - 1 - i);
+    if (parts) item.append(element('span', ' (' + parts + ')', 'quiet'));
+    return item;
+  }));
   const line = shape('svg', {
     viewBox: '0 0 1000 18',
     height: 18,
@@ -113,33 +135,38 @@ function showCourse(job) {
   $('line').replaceChildren(...(job.incidents.length > 0 ? [line] : []));
 }
 
-function fillBar(bar, times) {
+// `kinds`: for each of the times, {name: as in the CSS, words}.
+function fillBar(bar, times, kinds) {
   const sum = times.reduce((a, b) => a + b, 0);
   bar.replaceChildren(...times.flatMap((seconds, i) => {
     if (!(seconds > 0)) return [];
-    const part = element('span', undefined, 'k-' + KINDS[i]);
+    const part = element('span', undefined, 'k-' + kinds[i].name);
     part.style.flexGrow = String(seconds / sum);
-    part.title = kindWords[KINDS[i]] + ': ' + Math.round(100 * seconds / sum) + ' %';
+    part.title = kinds[i].words + ': ' + Math.round(100 * seconds / sum) + ' %';
     return [part];
   }));
   bar.setAttribute(
       'aria-label',
-      times.map((seconds, i) => kindWords[KINDS[i]] + ' ' + Math.round(100 * seconds / (sum || 1)) + ' %')
-          .join(', '));
+      times.map((seconds, i) => kinds[i].words + ' ' + Math.round(100 * seconds / (sum || 1)) + ' %').join(', '));
 }
 
-function showTimes(ranks) {
-  const sums = KINDS.map((_, i) => ranks.reduce((sum, rank) => sum + (rank.times[i] || 0), 0));
+const ofRound = () => KINDS.map(name => ({name: name, words: kindWords[name]}));
+
+// Of all nodes, since the start.
+function showTimes(nodes) {
+  const sums = timeKinds.map((_, i) => nodes.reduce((sum, node) => sum + (node.times[i] || 0), 0));
   const all = sums.reduce((a, b) => a + b, 0);
   $('time').hidden = all <= 0;
-  fillBar($('bar'), sums);
-  $('legend').replaceChildren(...KINDS.flatMap((kind, i) => {
+  fillBar($('bar'), sums, timeKinds);
+  const good = nodes.reduce((sum, node) => sum + node.goodput * node.times.reduce((a, b) => a + b, 0), 0);
+  $('goodput').textContent = all > 0 ? (100 * good / all).toFixed(1) + ' % goodput' : '';
+  $('legend').replaceChildren(...timeKinds.flatMap((kind, i) => {
     if (sums[i] <= 0) return [];
     const item = element('li');
-    item.dataset.kind = kind;
+    item.dataset.kind = kind.name;
     item.append(
-        element('span', undefined, 'key k-' + kind),
-        kindWords[kind] + ' ' + (100 * sums[i] / all).toFixed(1) + ' %',
+        element('span', undefined, 'key k-' + kind.name),
+        kind.words + ' ' + (100 * sums[i] / all).toFixed(1) + ' %',
         element('span', ' ' + words(sums[i]), 'quiet'));
     return [item];
   }));
@@ -267,7 +294,7 @@ function rankRow(rank) {
   state.append(nowOf(rank));
   const split = element('td', undefined, 'wide');
   const bar = element('div', undefined, 'bar');
-  fillBar(bar, rank.times);
+  fillBar(bar, rank.times, ofRound());
   split.append(bar);
   const last = element('td', rank.last_output, 'last');
   last.title = rank.last_output;
@@ -326,7 +353,7 @@ function showDetail() {
   $('detail-facts')
       .replaceChildren(
           ...Object.entries(facts).flatMap(([name, text]) => [element('dt', name), element('dd', text)]));
-  fillBar($('detail-bar'), rank.times);
+  fillBar($('detail-bar'), rank.times, ofRound());
   if (rank.last_lines) $('detail-lines').textContent = rank.last_lines;
 }
 
@@ -344,8 +371,8 @@ function show() {
   if (!job) return;
   showHead(job);
   showFindings(job, nodes);
-  showCourse(job);
-  showTimes(ranks);
+  showCourse(job, nodes);
+  showTimes(nodes);
   showHistory(job, sorted(ranks), nodes.length > 0 ? nodes[0].period_s : 2);
   showRanks(ranks);
   showNodes(job);
@@ -363,6 +390,7 @@ let heard = Date.now();
 async function look() {
   try {
     const [job, all] = await Promise.all([answerOf('job'), answerOf('ranks?rank=' + chosen)]);
+    timeKinds = all.time_kinds;
     kindWords = Object.fromEntries(all.kinds.map(kind => [NAMES[kind.letter], kind.name]));
     const ranks = all.nodes.flatMap(node => node.ranks.map(rank => ({...rank, host: node.host})));
     shown = {job, nodes: all.nodes, ranks: ranks.sort((a, b) => a.rank - b.rank)};

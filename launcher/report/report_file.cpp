@@ -99,35 +99,29 @@ Json json_of(const Failure& f) {
 }
 
 // In seconds; kinds without time are left out.
-Json json_of(const agent::JobTimes& times) {
-  using agent::Spent;
-  const std::pair<const char*, Duration> parts[] = {
-      {"assembling", times.assembling()},
-      {"starting", times.running()[Spent::starting]},
-      {"computing", times.running()[Spent::computing]},
-      {"in_operations", times.running()[Spent::operation]},
-      {"waiting_for_late_ranks", times.running()[Spent::waiting]},
-      {"stopped", times.running()[Spent::stopped]},
-      {"not_recorded", times.running()[Spent::unrecorded]},
-      {"ended_before_others", times.ended()},
-      {"stopping_workers", times.stopping()},
-      {"between_rounds", times.deciding()},
-      {"done", times.done()}};
+Json json_of(const agent::TimeSums& sums) {
   Json seconds = Json::object();
-  for (const auto& [name, part] : parts) {
-    if (part > Duration(0)) seconds[name] = to_seconds(part);
+  for (std::size_t i = 0; i < agent::time_kinds; ++i) {
+    if (sums.parts.at(i) > Duration(0))
+      seconds[std::string(agent::time_kind_names.at(i))] = to_seconds(sums.parts.at(i));
   }
-  Json restarts = Json::array();
-  for (const agent::JobTimes::Restart& restart : times.restarts()) {
-    restarts.push_back({{"stop", to_seconds(restart.stopping)},
-                        {"decide", to_seconds(restart.deciding)},
-                        {"start", to_seconds(restart.starting)}});
+  return {{"ranks", sums.ranks},
+          {"wall", to_seconds(sums.wall)},
+          {"goodput", sums.goodput()},
+          {"rank_seconds", std::move(seconds)}};
+}
+
+Json json_of(const agent::JobTimes& times) {
+  Json json = json_of(times.sums());
+  json["restarts"] = Json::array();
+  for (const agent::RestartTimes& restart : times.restarts()) {
+    json["restarts"].push_back({{"detect", to_seconds(restart.detecting)},
+                                {"stop", to_seconds(restart.stopping)},
+                                {"decide", to_seconds(restart.deciding)},
+                                {"start", to_seconds(restart.starting)},
+                                {"first_operation", to_seconds(restart.first)}});
   }
-  return {{"ranks", times.ranks()},
-          {"wall", to_seconds(times.wall())},
-          {"goodput", times.goodput()},
-          {"rank_seconds", std::move(seconds)},
-          {"restarts", std::move(restarts)}};
+  return json;
 }
 
 Error cannot_write(const std::string& path, const std::string& why) {
@@ -193,6 +187,7 @@ std::string report_json(const JobReport& report) {
                {"restarts", restarts}};
   if (!report.log_dir.empty()) json["log_dir"] = report.log_dir;
   if (report.times) json["time"] = json_of(*report.times);
+  if (report.outcome.times.ranks > 0) json["job_time"] = json_of(report.outcome.times);
   if (const Json dropped = json_of(report.dropped); !dropped.empty()) json["dropped"] = dropped;
   if (outcome.failed) {
     json["cause"] = json_of(outcome.cause);

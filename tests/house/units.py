@@ -36,6 +36,7 @@ COVERED_BY = {
     "agent/process/pmix_process": "agent/process/pmi_sockets_test.cpp",
     "agent/model/spawner": "sim/swarm_test.cpp",
     "agent/model/worker_exit": "agent/model/exit_status_test.cpp",
+    "agent/model/time_sums": "agent/model/job_times_test.cpp",
     "agent/model/shared_clock": "agent/control/leader_clock_test.cpp",
     "agent/model/worker_records": "agent/model/diagnosis_test.cpp",
     "agent/observe/straggler_watch": "process/hang_test.py",

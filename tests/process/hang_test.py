@@ -2,8 +2,6 @@
 """Jobs whose ranks wait for each other in vain: who is missing, dlaunch dump, and --hang-timeout.
 
     DLAUNCH_BIN_DIR=build/bin hang_test.py [Class.test ...]
-
-Every wait is for an event and has a deadline.
 """
 
 import json
@@ -59,8 +57,8 @@ class Hang(unittest.TestCase):
             lines.append(job.stderr.readline())
             self.assertTrue(lines[-1], f"no line like {pattern}: {lines}")
 
-    def report(self):
-        with open(os.path.join(self.dir, "end.json"), encoding="utf-8") as file:
+    def report(self, name="end.json"):
+        with open(os.path.join(self.dir, name), encoding="utf-8") as file:
             return json.load(file)
 
     def events(self):
@@ -159,11 +157,11 @@ class Watch(Hang):
     def test_a_rank_that_never_enters(self):
         self.expect_restart("absent", NEVER_CAME)
         spent = self.report()["time"]
-        self.assertEqual(spent["ranks"], 3)
-        self.assertAlmostEqual(sum(spent["rank_seconds"].values()), 3 * spent["wall"], delta=1e-3)
-        self.assertGreater(spent["rank_seconds"]["waiting_for_late_ranks"], 2 * LIMIT * 0.9, "two ranks waited for the third")
-        self.assertGreater(spent["rank_seconds"]["computing"], LIMIT * 0.9, "which was in no operation")
-        self.assertEqual([sorted(one) for one in spent["restarts"]], [["decide", "start", "stop"]])
+        kinds = spent["rank_seconds"]
+        self.assertAlmostEqual(sum(kinds.values()), spent["ranks"] * spent["wall"], delta=1e-3)
+        self.assertTrue(kinds["waiting_for_late_ranks"] > 2 * LIMIT * 0.9 and kinds["computing"] > LIMIT * 0.9, "two ranks waited for the third")
+        restart, = spent["restarts"]
+        self.assertTrue(restart["detect"] == LIMIT and restart["stop"] > 0, restart)
 
     def test_a_rank_that_is_stopped(self):
         self.expect_restart("stopped", NEVER_CAME + "; rank 2 is stopped")
@@ -237,8 +235,9 @@ class Watch(Hang):
             _, err = job.communicate(timeout=PATIENCE)
             self.assertEqual(job.returncode, 0, err)
         for rank in range(2):
-            with open(os.path.join(self.dir, f"end{rank}.json"), encoding="utf-8") as file:
-                cause = json.load(file)["restarts"][0]["cause"]
+            report = self.report(f"end{rank}.json")
+            cause = report["restarts"][0]["cause"]
+            self.assertEqual((report["time"]["ranks"], report["job_time"]["ranks"]), (2, 4))
             self.assertEqual((cause["kind"], cause["rank"], cause["node_rank"]), ("hang", 3, 1))
             self.assertRegex(without_place(cause["text"]), r"rank 3 never entered all_reduce #4 of group default; the other 3 have waited")
 

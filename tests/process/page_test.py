@@ -104,6 +104,13 @@ class Shown(Page):
         browser = self.open()
         browser.wait_for("/^restart 1 after .*: rank 2 .* exited with code 7$/m.test(document.getElementById('incidents').innerText)")
         browser.wait_for("document.querySelectorAll('#line .tick').length === 1")
+        # Rank 2 had ended by itself, so nothing was to be noticed.
+        browser.wait_for("/ \\((stopped in .*, )?(decided in .*, )?started in .*, first operation after .*\\)$/m.test(document.getElementById('incidents').innerText)")
+        self.assertNotIn("noticed after", browser.value("document.getElementById('incidents').innerText"))
+        self.assertRegex(browser.value("document.getElementById('goodput').textContent"), r"^[\d.]+ % goodput$")
+        kinds = browser.value("[...document.querySelectorAll('#legend li')].map(item => item.dataset.kind)")
+        self.assertIn("starting", kinds)
+        self.assertIn("computing", kinds)
         self.assertIn("round 1, 1 of 2 restarts used", browser.value("document.getElementById('facts').textContent"))
 
     def test_ranks_of_other_nodes(self):

@@ -85,7 +85,7 @@ inline std::vector<Message> one_of_each() {
           Leave{a_failure()},
           Refused{"no", false, "yes"},
           NewWorld{world, {8, std::chrono::seconds(5)}},
-          StopRound{4, "why", true},
+          StopRound{4, "why", true, std::chrono::seconds(2)},
           End{outcome},
           Hello{"nonce"},
           Challenge{"nonce", "mac"},
@@ -114,6 +114,9 @@ inline std::vector<Message> one_of_each() {
                        4,
                        2.0,
                        {"rank 3 never came"},
+                       {1.5},
+                       0.75,
+                       {{1, 2, 3, 4, 5}},
                        {{3,
                          4711,
                          "running",
@@ -128,7 +131,8 @@ inline std::vector<Message> one_of_each() {
                          0.25,
                          "line",
                          "lines\n",
-                         {1, 2, 3, 4, 5, 6}}}}}};
+                         {1, 2, 3, 4, 5, 6}}}}},
+          TimesReport{{2, std::chrono::seconds(3), {std::chrono::seconds(1), std::chrono::seconds(2)}}}};
 }
 
 }  // namespace dlaunch::agent

@@ -19,7 +19,7 @@ TEST(JobStatus, JsonHasTheseNamesInThisOrder) {
       R"({"job":"train","program":"./train \"x\"","version":"0.2.0","agent":4711,"host":"a","node_rank":1,)"
       R"("nnodes":2,"state":"running","waiting_for":"node 0","round":3,"world_size":8,"restarts_used":1,)"
       R"("max_restarts":4,"age_s":100.0,"state_age_s":65.25,"endpoint":"a:29500",)"
-      R"("last_failure":"rank 3 exited with code 1","straggler":"","log_dir":"/logs","pages_dir":"/pages",)"
+      R"("last_failure":"rank 3 exited with code 1","unnoticed_s":0.0,"straggler":"","log_dir":"/logs","pages_dir":"/pages",)"
       R"("steady_ns":12,"clock":{"id":7,"unix_minus_steady_ns":-5,"error_ns":90},"workers":[)"
       R"({"rank":4,"local_rank":0,"pid":5000,"state":"running","last_output":"step 1",)"
       R"("came_last":0,"late_s":0.0},)"

@@ -84,6 +84,18 @@ TEST_F(NodeRanksTest, SurvivesItsJson) {
   pages_[0].enter(1, page::Operation::barrier, 1, 12 * second);
   std::vector<NodeRanks> nodes{at(20)};
   nodes[0].ranks[0].last_lines = "<script>\n";
+  JobTimes times(2, TimePoint{seconds(10)});
+  JobStatus status;
+  for (const char* state : {"running", "stopping", "waiting", "running"}) {
+    status.state = state;
+    status.unnoticed_s += 0.5;
+    times.step(TimePoint{seconds(11)}, status, {});
+  }
+  add_times(nodes[0], times);
+  EXPECT_EQ(nodes[0].times.size(), time_kinds);
+  EXPECT_EQ(nodes[0].times[0], 2) << "two ranks for a second before the first round";
+  ASSERT_EQ(nodes[0].restarts.size(), 1U);
+  EXPECT_EQ(nodes[0].restarts[0].detect, 1);
   const std::string json = to_json(nodes);
   EXPECT_TRUE(json.starts_with(R"({"kinds":[{"letter":"s","name":"starting"},)")) << json;
   EXPECT_EQ(*node_ranks_from_json(json), nodes);

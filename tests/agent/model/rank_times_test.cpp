@@ -51,14 +51,16 @@ TEST_F(RankTimesTest, TheTimeUntilTheFirstOperationIsTheStart) {
   look(1000, Condition::runs, false);
   EXPECT_EQ(spent(0, Spent::unrecorded), 1000) << "the program may not use libdlaunch";
   look(2000);
-  EXPECT_EQ(spent(0, Spent::starting), 1000) << "it has a page, and no operation yet";
+  EXPECT_EQ(spent(0, Spent::starting), 2000) << "it has a page: now it is known what the first second was";
+  EXPECT_EQ(times_.seen().recognized_start, milliseconds(2000)) << "of both ranks";
   end(0, enter(0, 1, 2500), 2600);
   look(3000);
-  EXPECT_EQ(spent(0, Spent::starting), 2500) << "now it is known that the first second was part of it";
+  EXPECT_EQ(spent(0, Spent::starting), 2500);
+  EXPECT_EQ(times_.seen().recognized_start, milliseconds(0));
   EXPECT_EQ(spent(0, Spent::unrecorded), 0);
   EXPECT_EQ(spent(0, Spent::operation), 100);
   EXPECT_EQ(spent(0, Spent::computing), 400);
-  EXPECT_EQ(spent(1, Spent::starting), 2000);
+  EXPECT_EQ(spent(1, Spent::starting), 3000);
   EXPECT_EQ(times_.of_round().at(0).total(), seconds(3));
   EXPECT_EQ(times_.latest().at(0).total(), seconds(1));
 }
@@ -123,6 +125,33 @@ TEST_F(RankTimesTest, WhatTheRingNoLongerHasIsLikeWhatItHas) {
   look(2 * static_cast<std::int64_t>(page::max_records));
   const RankTimes& times = times_.of_round().at(0);
   EXPECT_NEAR(to_seconds(times[Spent::operation]), to_seconds(times[Spent::computing]), 0.01);
+}
+
+TEST_F(RankTimesTest, TheStartHasTwoParts) {
+  look(1000, Condition::runs, false);
+  EXPECT_EQ(times_.seen().mean_start, milliseconds(0)) << "no rank records";
+  pages_[0].raw().header.joined_ns = ns(1200);
+  pages_[1].raw().header.joined_ns = ns(1400);
+  look(2000);
+  EXPECT_EQ(times_.seen().mean_start, milliseconds(1300));
+  EXPECT_EQ(times_.seen().mean_until_first, milliseconds(700)) << "until now";
+  enter(0, 1, 2100);
+  enter(1, 1, 2500);
+  look(4000);
+  look(5000);
+  EXPECT_EQ(times_.seen().mean_start, milliseconds(1300));
+  EXPECT_EQ(times_.seen().mean_until_first, milliseconds(1000));
+}
+
+TEST_F(RankTimesTest, AShortRoundHasAStartToo) {
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    pages_[rank].raw().header.joined_ns = ns(100);
+    end(rank, enter(rank, 1, 300), 400);
+  }
+  look(1000, Condition::ended);
+  EXPECT_EQ(times_.seen().mean_start, milliseconds(100)) << "of the one that has ended, too";
+  EXPECT_EQ(times_.seen().mean_until_first, milliseconds(200));
+  EXPECT_FALSE(times_.latest().contains(1));
 }
 
 TEST_F(RankTimesTest, ARoundBeginsAnew) {
