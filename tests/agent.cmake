@@ -47,6 +47,7 @@ dlaunch_test(NAME agent_test
     agent/model/collective_progress_test.cpp
     agent/model/diagnosis_test.cpp
     agent/model/error_file_test.cpp
+    agent/model/flight_files_test.cpp
     agent/model/exit_status_test.cpp
     agent/model/fencing_test.cpp
     agent/model/crash_test.cpp

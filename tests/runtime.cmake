@@ -298,6 +298,7 @@ endif()
 # With a sanitizer these would need it in the interpreter too: the C API below them has its own test.
 if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE)
   dlaunch_script_tests(NAME torch SCRIPT runtime/python/torch_test.py BASE unittest.TestCase)
+  dlaunch_script_tests(NAME torch_recorder SCRIPT runtime/python/torch_recorder_test.py BASE unittest.TestCase)
   dlaunch_script_tests(NAME numpy SCRIPT runtime/python/numpy_test.py BASE unittest.TestCase)
 endif()
 dlaunch_script_tests(NAME python_launch SCRIPT runtime/python/launch_test.py BASE unittest.TestCase)

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "agent/model/error_file.h"
+#include "agent/model/flight_files.h"
 #include "agent/model/worker_record.h"
 #include "store/contract/worker_env.h"
 
@@ -22,6 +24,21 @@ std::optional<int> omp_threads(const NodeSpec& node, const WorkerPlace& place, b
   if (place.cores > 0) return place.cores;
   if (is_auto) return std::max(1, node.cpus / node.slots);
   return node.slots > 1 ? std::optional(1) : std::nullopt;
+}
+
+// What makes PyTorch able to say where a rank is; it changes nothing else.
+void add_flight_recorder(Environment& out, const NodeSpec& node, std::uint32_t round,
+                         std::uint32_t local_rank, const InheritedEnvironment& inherited) {
+  const auto set = [&](bool is_set, std::string_view name, std::string value) {
+    if (!is_set && !value.empty()) out.emplace_back(name, std::move(value));
+  };
+  set(inherited.has_fr_buffer_size, env::fr_buffer_size, std::to_string(flight_buffer_size));
+  set(inherited.has_fr_dump_on_timeout, env::fr_dump_on_timeout, "1");
+  if (node.scratch_dir.empty()) return;
+  set(inherited.has_fr_dump_file, env::fr_dump_file, flight_file_prefix(node.scratch_dir, round));
+  set(inherited.has_worker_server_socket, env::worker_server_socket,
+      worker_server_path(node.scratch_dir, round, local_rank));
+  set(inherited.has_torch_socket, env::torch_socket, torch_socket_path(node.scratch_dir, round, local_rank));
 }
 
 }  // namespace
@@ -69,6 +86,7 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   }
   if (!inherited.has_gloo_store_v2) set(env::gloo_store_v2, "1");
   if (!inherited.has_gloo_sequence_number) set(env::gloo_sequence_number, "1");
+  add_flight_recorder(out, node, world.round, static_cast<std::uint32_t>(local_rank), inherited);
   if (!place.cuda_visible_devices.empty()) set(env::cuda_visible_devices, place.cuda_visible_devices);
   if (!place.hip_visible_devices.empty()) set(env::hip_visible_devices, place.hip_visible_devices);
   if (!job.accelerate.empty()) {

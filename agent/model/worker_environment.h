@@ -20,6 +20,12 @@ struct InheritedEnvironment {
   bool has_gloo_sequence_number = false;
   bool omp_num_threads_is_auto = false;  // its value is "auto": dlaunch chooses it
   std::string python_path{};             // PYTHONPATH; empty: none
+  // Of PyTorch's flight recorder, under any of their names (store/contract/worker_env.h).
+  bool has_fr_buffer_size = false;
+  bool has_fr_dump_on_timeout = false;
+  bool has_fr_dump_file = false;
+  bool has_worker_server_socket = false;
+  bool has_torch_socket = false;
 };
 
 // OMP_NUM_THREADS, if dlaunch chooses it: the cores a worker is bound to; else, if it is "auto", the worker's

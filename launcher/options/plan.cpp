@@ -291,7 +291,12 @@ agent::InheritedEnvironment inherited_environment(const Options& options, const 
           leave(env::gloo_store_v2),
           leave(env::gloo_sequence_number),
           is_auto,
-          python_path == environment.end() ? "" : python_path->second};
+          python_path == environment.end() ? "" : python_path->second,
+          leave(env::fr_buffer_size) || leave(env::fr_buffer_size_before),
+          leave(env::fr_dump_on_timeout) || leave(env::fr_dump_on_timeout_before),
+          leave(env::fr_dump_file) || leave(env::fr_dump_file_before),
+          leave(env::worker_server_socket),
+          !options.env_defaults};
 }
 
 }  // namespace dlaunch::launcher

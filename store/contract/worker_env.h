@@ -46,6 +46,18 @@ inline constexpr std::string_view hip_visible_devices =
 inline constexpr std::string_view gloo_store_v2 = "GLOO_ENABLE_STORE_V2_API";
 inline constexpr std::string_view gloo_sequence_number = "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER";
 
+// PyTorch's flight recorder. Unless one of its names is set: the operations that it keeps, whether it writes
+// them to a file when one of them times out, and where: the path without the rank at its end. PyTorch before
+// 2.8 knows only the older names; later ones warn of them.
+inline constexpr std::string_view fr_buffer_size = "TORCH_FR_BUFFER_SIZE";
+inline constexpr std::string_view fr_buffer_size_before = "TORCH_NCCL_TRACE_BUFFER_SIZE";
+inline constexpr std::string_view fr_dump_on_timeout = "TORCH_FR_DUMP_ON_TIMEOUT";
+inline constexpr std::string_view fr_dump_on_timeout_before = "TORCH_NCCL_DUMP_ON_TIMEOUT";
+inline constexpr std::string_view fr_dump_file = "TORCH_FR_DUMP_TEMP_FILE";
+inline constexpr std::string_view fr_dump_file_before = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
+// The Unix socket at which a program that uses PyTorch's worker_main() answers questions. Unless set.
+inline constexpr std::string_view worker_server_socket = "TORCH_WORKER_SERVER_SOCKET";
+
 // Where Python looks for modules. With --accelerate the package of this dlaunch comes first, if it has one.
 inline constexpr std::string_view python_path = "PYTHONPATH";
 
@@ -62,6 +74,10 @@ inline constexpr std::string_view worker_page =
 inline constexpr std::string_view clock =
     "DLAUNCH_CLOCK";  // the job's clock (agent/model/shared_clock.h) minus this host's steady clock, and its
                       // error, in nanoseconds: "1764119000123456789,80000"; unset: it is not known
+
+inline constexpr std::string_view torch_socket =
+    "DLAUNCH_TORCH_SOCKET";  // the Unix socket at which the Python package answers for PyTorch's flight
+                             // recorder (agent/model/flight_files.h); unset: it does not
 
 // PMI-1, for programs that MPICH and its relatives are linked with (--mpi); unset: not offered.
 inline constexpr std::string_view pmi_rank = "PMI_RANK";  // as RANK

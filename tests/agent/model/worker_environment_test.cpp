@@ -42,6 +42,8 @@ TEST_F(WorkerEnvironment, IsTorchruns) {
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"OMP_NUM_THREADS", "1"},
+      {"TORCH_FR_BUFFER_SIZE", "2000"},
+      {"TORCH_FR_DUMP_ON_TIMEOUT", "1"},
       {"GLOO_ENABLE_STORE_V2_API", "1"},
       {"GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", "1"},
       {"DLAUNCH_VERSION", DLAUNCH_VERSION},
@@ -57,6 +59,24 @@ TEST_F(WorkerEnvironment, LeavesAloneWhatTheUserSet) {
   EXPECT_FALSE(env.contains("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"));
   EXPECT_FALSE(env.contains("OMP_NUM_THREADS"));
   EXPECT_FALSE(env.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+}
+
+TEST_F(WorkerEnvironment, PyTorchRecordsAndAnswersInTheJobsFolder) {
+  node_.scratch_dir = "/scratch";
+  const auto env = of(1);
+  EXPECT_EQ(env.at("TORCH_FR_DUMP_TEMP_FILE"), "/scratch/4_flight_rank_");
+  EXPECT_EQ(env.at("TORCH_WORKER_SERVER_SOCKET"), "/scratch/4_1.worker");
+  EXPECT_EQ(env.at("DLAUNCH_TORCH_SOCKET"), "/scratch/4_1.torch");
+  InheritedEnvironment own;
+  own.has_fr_buffer_size = own.has_fr_dump_on_timeout = own.has_fr_dump_file = true;
+  own.has_worker_server_socket = own.has_torch_socket = true;
+  for (const auto& [name, value] : of(1, own)) {
+    EXPECT_FALSE(name.starts_with("TORCH_FR_") || name.ends_with("_SOCKET")) << name << "=" << value;
+  }
+  node_.scratch_dir = "/" + std::string(100, 'x');
+  EXPECT_TRUE(of(1).contains("TORCH_FR_DUMP_TEMP_FILE"));
+  EXPECT_FALSE(of(1).contains("TORCH_WORKER_SERVER_SOCKET")) << "no socket has so long a path";
+  EXPECT_FALSE(of(1).contains("DLAUNCH_TORCH_SOCKET"));
 }
 
 TEST_F(WorkerEnvironment, OnlyAnAcceleratedJobGetsThePackage) {

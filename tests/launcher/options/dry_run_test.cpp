@@ -45,6 +45,8 @@ all workers have:
   TORCH_NCCL_ASYNC_ERROR_HANDLING=1
   OMP_NUM_THREADS=2
   GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER=1
+  TORCH_FR_BUFFER_SIZE=2000
+  TORCH_FR_DUMP_ON_TIMEOUT=1
   DLAUNCH_VERSION=)" DLAUNCH_VERSION R"(
   DLAUNCH_JOB_ID='run 7'
   DLAUNCH_ROUND=0
@@ -79,7 +81,7 @@ TEST(DryRun, OneWorkerAndTheSourcesOfSettings) {
   EXPECT_NE(text.find("  MASTER_PORT=(a free port)\n"), std::string::npos);
   EXPECT_NE(text.find("  CUDA_VISIBLE_DEVICES=0\n"), std::string::npos);
   EXPECT_NE(text.find("rank 0:\n  command: ./train\n  cpus: not bound\n"), std::string::npos) << text;
-  for (const char* unset : {"OMP_NUM_THREADS", "GLOO_", "TORCH_NCCL"})
+  for (const char* unset : {"OMP_NUM_THREADS", "GLOO_", "TORCH_NCCL", "TORCH_FR"})
     EXPECT_EQ(text.find(unset), std::string::npos) << unset;
 }
 

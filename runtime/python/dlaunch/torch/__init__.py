@@ -50,6 +50,14 @@ def start():
 
     if not hasattr(Backend, "_ensure_backend_registered"):
         _register_when_named()
+    path = os.environ.get("DLAUNCH_TORCH_SOCKET")
+    if path:
+        import torch
+
+        from dlaunch.torch import recorder
+
+        recorder.use_older_names(torch.__version__)
+        recorder.begin(path)
     asked = os.environ.get("DLAUNCH_ACCELERATE")
     if asked:
         from dlaunch.torch import takeover

@@ -1,0 +1,25 @@
+#include "agent/model/flight_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/un.h>
+
+namespace dlaunch::agent {
+namespace {
+
+TEST(FlightFiles, EachWorkerOfARoundHasItsOwn) {
+  EXPECT_EQ(worker_server_path("/scratch", 3, 1), "/scratch/3_1.worker");
+  EXPECT_EQ(torch_socket_path("/scratch", 3, 1), "/scratch/3_1.torch");
+  EXPECT_EQ(flight_file_prefix("/scratch", 3), "/scratch/3_flight_rank_") << "PyTorch appends the rank";
+}
+
+TEST(FlightFiles, APathThatIsTooLongForASocketIsNone) {
+  const std::size_t longest = sizeof(sockaddr_un::sun_path) - 1;
+  const std::string rest = "/3_1.torch";
+  const std::string folder(longest - rest.size(), 'x');
+  EXPECT_EQ(torch_socket_path(folder, 3, 1).size(), longest);
+  EXPECT_EQ(torch_socket_path(folder + "x", 3, 1), "");
+  EXPECT_EQ(worker_server_path(folder, 3, 1), "");
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
