@@ -37,6 +37,8 @@ dlaunch_test(NAME agent_test
     agent/control/progress_reports_test.cpp
     agent/control/ranks_reports_test.cpp
     agent/control/stall_monitor_test.cpp
+    agent/control/idle_monitor_test.cpp
+    agent/control/coordinator_idle_test.cpp
     agent/control/waiting_test.cpp
     agent/control/worker_group_test.cpp
     agent/control/worker_lease_test.cpp
@@ -154,6 +156,7 @@ dlaunch_test(NAME agent_output_test
     agent/observe/oom_watch_test.cpp
     agent/observe/plain_file_test.cpp
     agent/observe/postmortem_test.cpp
+    agent/observe/cpu_time_test.cpp
     agent/observe/process_condition_test.cpp
     agent/observe/timer_watch_test.cpp
     agent/observe/worker_pages_test.cpp

@@ -44,6 +44,8 @@ dlaunch_fuzz_target(NAME fuzz_stderr_hints SOURCE fuzz/fuzz_stderr_hints.cpp LIB
 dlaunch_fuzz_target(NAME fuzz_timer_requests SOURCE fuzz/fuzz_timer_requests.cpp LIBS dlaunch_agent RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_worker_page SOURCE fuzz/fuzz_worker_page.cpp LIBS dlaunch_launcher RUNS 20000)
 dlaunch_fuzz_target(NAME fuzz_job_trace SOURCE fuzz/fuzz_job_trace.cpp LIBS dlaunch_launcher_commands nlohmann_json::nlohmann_json RUNS 20000)
+dlaunch_fuzz_target(NAME fuzz_torch_flight SOURCE fuzz/fuzz_torch_flight.cpp LIBS dlaunch_launcher_commands nlohmann_json::nlohmann_json
+  RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_doctor SOURCE fuzz/fuzz_doctor.cpp LIBS dlaunch_launcher_doctor RUNS 100000)
 dlaunch_fuzz_target(NAME fuzz_elf_symbols SOURCE fuzz/fuzz_elf_symbols.cpp LIBS dlaunch_agent RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_pmi SOURCE fuzz/fuzz_pmi.cpp LIBS dlaunch_agent RUNS 200000)

@@ -6,6 +6,10 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/commands/debugger_output_test.cpp
     launcher/commands/endpoint_status_test.cpp
     launcher/commands/flight_record_test.cpp
+    launcher/commands/innermost_frames_test.cpp
+    launcher/commands/inspection_test.cpp
+    launcher/commands/torch_flight_test.cpp
+    launcher/commands/worker_socket_test.cpp
     launcher/commands/job_dump_test.cpp
     launcher/commands/job_trace_test.cpp
     launcher/commands/job_list_test.cpp
@@ -185,6 +189,7 @@ dlaunch_script_tests(NAME slurm SCRIPT process/slurm_test.py BASE unittest.TestC
 # A sanitized dlaunch needs more memory than the jobs there have.
 set_tests_properties(slurm.Cgroups PROPERTIES RESOURCE_LOCK out_of_memory LABELS "process;unsanitized")
 dlaunch_script_tests(NAME hang SCRIPT process/hang_test.py BASE Hang)
+dlaunch_script_tests(NAME idle SCRIPT process/idle_test.py BASE Idle)
   dlaunch_script_tests(NAME page SCRIPT process/page_test.py BASE Page)
 # The same program with each MPI that is there, by its own compiler: nothing of dlaunch links MPI for this.
 dlaunch_script_tests(NAME mpi_launch SCRIPT process/mpi_test.py BASE Launch)

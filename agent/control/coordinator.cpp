@@ -28,7 +28,8 @@ Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now,
       waiting_(now, job_.join_timeout),
       last_call_(job_.nnodes, job_.last_call),
       hang_detector_(job_.hang_timeout),
-      hang_notes_(job_.hang_note) {
+      hang_notes_(job_.hang_note),
+      idle_notes_(job_.hang_note) {
   world_.store = std::move(own);
   world_.leader = agent_;
 }
@@ -85,10 +86,11 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
           [&](const Progress& progress) { on_progress(now, member, progress, out); },
           [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
           [&](const PmiEnter& enter) { on_pmi_enter(now, member, enter, out); },
+          [&](const Inspected& inspected) { on_inspected(member, inspected, out); },
           [&](const RanksReport& report) { ranks_reports_.take(member, report.ranks); },
           [&](const TimesReport& report) { times_[membership_.find(member)->joined.agent] = report.times; },
           [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory, StackRequest,
-                          PmiRelease, RanksRequest, Hello, Challenge, Proof> auto&) {
+                          PmiRelease, RanksRequest, InspectionRequest, Hello, Challenge, Proof> auto&) {
             refuse(member, {"only a coordinator may send this message"}, out);
           }},
       from.message);

@@ -193,6 +193,10 @@ class Coordinator {
   void request_stack(CoordinatorActions& out);
   void report_stack(int rank, CoordinatorActions& out) const;
   [[nodiscard]] std::string advice_for_stall() const;
+  void note_if_idle(CoordinatorActions& out);
+  void note_idle(Duration idle, CoordinatorActions& out) const;
+  void on_inspected(MemberId member, const Inspected& inspected, CoordinatorActions& out);
+  void report_records(CoordinatorActions& out) const;
   void on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
   void on_timer(TimePoint now, CoordinatorActions& out);
@@ -287,6 +291,8 @@ class Coordinator {
   FailureCollector failures_;   // of the current round
   HangDetector hang_detector_;  // of the current round's workers
   HangNotes hang_notes_;
+  HangNotes idle_notes_;
+  bool inspects_ = false;        // the workers are being inspected for a note
   std::optional<int> stack_of_;  // the rank whose stack was requested for a note, and has not come
   PmiBarrier pmi_barrier_;
   RanksReports ranks_reports_;

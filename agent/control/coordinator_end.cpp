@@ -39,6 +39,10 @@ void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, Coordinato
   if (is_asked_why && stall() > Duration(0)) {
     note_stall(out);
     for (const int rank : hang_detector_.diagnosis().missing) report_stack(rank, out);
+  } else if (const Duration idle = hang_detector_.idle(membership_);
+             is_asked_why && job_.hang_note > Duration(0) && idle >= job_.hang_note) {
+    note_idle(idle, out);
+    report_records(out);
   }
   if (state_ == State::running) stop_world(now, describe(cause), out);
   collect(now);

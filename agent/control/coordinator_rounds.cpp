@@ -54,6 +54,8 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   failures_.begin();
   hang_detector_.begin();
   hang_notes_.begin();
+  idle_notes_.begin();
+  inspects_ = false;
   stack_of_.reset();
   preempted_.reset();
   pmi_barrier_.begin(world_.round);
@@ -337,6 +339,7 @@ void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& pr
   if (stack_of_ && !hang_detector_.stack_of(*stack_of_).empty())
     report_stack(*std::exchange(stack_of_, std::nullopt), out);
   if (!hang_detector_.hangs(membership_)) {
+    note_if_idle(out);
     if (!hang_notes_.take(stall())) return;
     note_stall(out);
     request_stack(out);

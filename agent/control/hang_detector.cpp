@@ -57,6 +57,29 @@ Duration HangDetector::stall(const Membership& membership, Duration polling, boo
   return any_waits ? least : Duration(0);
 }
 
+Duration HangDetector::idle(MemberId member) const {
+  const auto report = reports_.find(member);
+  return report == reports_.end() ? Duration(0) : report->second.idle;
+}
+
+Duration HangDetector::idle(const Membership& membership) const {
+  Duration least = Duration::max();
+  for (const auto& [member, node] : membership.nodes()) {
+    if (node.active && !node.done) least = std::min(least, idle(member));
+  }
+  return least == Duration::max() ? Duration(0) : least;
+}
+
+void HangDetector::take_records(MemberId member, std::vector<GroupProgress> groups) {
+  records_[member] = {std::move(groups), idle(member)};
+}
+
+bool HangDetector::has_all_records(const Membership& membership) const {
+  return std::ranges::all_of(membership.nodes(), [&](const auto& entry) {
+    return !entry.second.active || entry.second.done || records_.contains(entry.first);
+  });
+}
+
 // A stack comes once; the reports after it are without.
 void HangDetector::take(MemberId member, Progress progress) {
   constexpr std::size_t longest = 4096;
@@ -77,6 +100,15 @@ Diagnosis HangDetector::diagnosis() const {
   std::vector<GroupProgress> all;
   for (const auto& [member, progress] : reports_)
     all.insert(all.end(), progress.groups.begin(), progress.groups.end());
+  for (const auto& [member, records] : records_) {
+    const Duration since = std::max(Duration(0), idle(member) - records.idle);
+    for (GroupProgress group : records.groups) {
+      for (RankProgress& rank : group.here) {
+        if (rank.waits()) rank.waited += since;
+      }
+      all.push_back(std::move(group));
+    }
+  }
   for (GroupProgress& group : all) {
     for (RankProgress& rank : group.here) {
       const auto end = ends_.find(rank.rank);

@@ -28,9 +28,16 @@ class HangDetector {
     reports_.clear();
     ends_.clear();
     stacks_.clear();
+    records_.clear();
   }
   void take(MemberId member, Progress progress);
-  void forget(MemberId member) { reports_.erase(member); }
+  void forget(MemberId member) {
+    reports_.erase(member);
+    records_.erase(member);
+  }
+  // Where the ranks of a node are by PyTorch's records. The diagnosis has them until they are forgotten.
+  void take_records(MemberId member, std::vector<GroupProgress> groups);
+  void forget_records() { records_.clear(); }
   // How a worker ended, as a text, if the coordinator knows it before the worker's agent has reported it.
   void note_end(int rank, std::string how) { ends_[rank] = std::move(how); }
   // Empty: the rank has not ended, or it is not known how.
@@ -43,6 +50,11 @@ class HangDetector {
   // node has not reported. `polling`: polling for so long is waiting. `with_minor`: so is the wait for the
   // first group, or for a key of a store: another rank may take its time for what it prepares.
   [[nodiscard]] Duration stall(const Membership& membership, Duration polling, bool with_minor) const;
+  // For how long no worker of any node has used the CPU or printed anything; zero: one has, or a worker has a
+  // page, or a node has not reported.
+  [[nodiscard]] Duration idle(const Membership& membership) const;
+  // All nodes with running workers have answered since the records were forgotten.
+  [[nodiscard]] bool has_all_records(const Membership& membership) const;
   [[nodiscard]] Diagnosis diagnosis() const;
   // The rank is stopped (SIGSTOP, a debugger), by the last report of its node.
   [[nodiscard]] bool is_stopped(int rank) const {
@@ -64,10 +76,17 @@ class HangDetector {
   [[nodiscard]] static Failure describe_stall(const std::string& how_long, const Diagnosis& diagnosis,
                                               const World& world);
 
+  struct Records {
+    std::vector<GroupProgress> groups;
+    Duration idle{};  // of their node, when they came
+  };
+  [[nodiscard]] Duration idle(MemberId member) const;
+
   Duration limit_;
   std::map<MemberId, Progress> reports_;  // the last of each
-  std::map<int, std::string> ends_;       // by rank
-  std::map<int, std::string> stacks_;     // by rank
+  std::map<MemberId, Records> records_;
+  std::map<int, std::string> ends_;    // by rank
+  std::map<int, std::string> stacks_;  // by rank
 };
 
 }  // namespace dlaunch::agent

@@ -61,11 +61,16 @@ struct JobAlreadyEnded {
   JobEnding ending;
 };
 
+// Answers InspectWorkers.
+struct WorkersInspected {
+  Inspected report;
+};
+
 // WorkersSeen answers LookAtWorkers, and EndpointProbed answers ProbeEndpoint. PmiEnter: what this node's MPI
 // program reports; PmiRelease, an action, is the answer to it.
 using MemberEvent = std::variant<HealthChecked, EndpointProbed, LinkUp, LinkDown, FromCoordinator, SignalCame,
                                  MemberTimer, KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck,
-                                 WorkersSeen, JobAlreadyEnded, PmiEnter>;
+                                 WorkersSeen, WorkersInspected, JobAlreadyEnded, PmiEnter>;
 
 // --- actions ---
 
@@ -118,6 +123,10 @@ struct RequestStack {
   int rank = 0;  // in the job
   bool operator==(const RequestStack&) const = default;
 };
+// Ask the workers where they are, and look at their stacks. Answered by WorkersInspected.
+struct InspectWorkers {
+  bool operator==(const InspectWorkers&) const = default;
+};
 // Report to the coordinator what the workers do: RanksReport.
 struct ReportRanks {
   int rank_with_lines = -1;
@@ -135,8 +144,8 @@ struct MemberEnded {
 
 using MemberAction =
     std::variant<RunHealthCheck, KillHealthCheck, Dial, ProbeEndpoint, Disconnect, ToCoordinator, ToGroup,
-                 ForwardSignal, RenewLease, LookAtWorkers, RequestStack, ReportRanks, ArmMemberTimer,
-                 MemberEnded, PmiRelease, LogMessage>;
+                 ForwardSignal, RenewLease, LookAtWorkers, RequestStack, InspectWorkers, ReportRanks,
+                 ArmMemberTimer, MemberEnded, PmiRelease, LogMessage>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -203,6 +212,7 @@ class Member {
   void look_at_the_end(MemberActions& out);
   void on_pmi_enter(const PmiEnter& enter, MemberActions& out) const;
   void on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out);
+  void on_workers_inspected(const Inspected& report, MemberActions& out) const;
   void end_by_signal(MemberActions& out);
   void enforce_fencing(TimePoint now, MemberActions& out);
   void give_up(TimePoint now, MemberActions& out);

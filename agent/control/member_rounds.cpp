@@ -84,6 +84,10 @@ void Member::on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActio
   if (auto progress = reports_.take(now, round_, seen)) out.emplace_back(ToCoordinator{std::move(*progress)});
 }
 
+void Member::on_workers_inspected(const Inspected& report, MemberActions& out) const {
+  if (state_ == State::working && report.round == round_) out.emplace_back(ToCoordinator{report});
+}
+
 // --- this node's health ---
 
 void Member::check_health(TimePoint now, bool first, MemberActions& out) {

@@ -194,9 +194,7 @@ void fields(auto& io, Of<RankView> auto& r) {
   io.list(r.times, static_cast<std::uint32_t>(spent_kinds));
 }
 
-void fields(auto& io, Of<RestartView> auto& r) {
-  io(r.detect, r.stop, r.decide, r.start, r.first_operation);
-}
+void fields(auto& io, Of<RestartView> auto& r) { io(r.detect, r.stop, r.decide, r.start, r.first_operation); }
 
 void fields(auto& io, Of<NodeRanks> auto& n) {
   io(n.host, n.node_rank, n.round, n.period_s);

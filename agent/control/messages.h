@@ -144,10 +144,11 @@ struct Progress {
   bool inside = false;  // a worker is in a collective, or waits for other ranks otherwise
   std::vector<GroupProgress> groups;
   Duration polling{};  // how long a worker has polled for a message without a long pause; zero: none does
+  Duration idle{};  // how long no worker has used the CPU or printed anything; zero: one has, or has a page
   bool operator==(const Progress&) const = default;
 };
 void fields(auto& io, Of<Progress> auto& m) {
-  io(m.round, m.quiet, m.inside, m.polling);
+  io(m.round, m.quiet, m.inside, m.polling, m.idle);
   io.list(m.groups, static_cast<std::uint32_t>(Progress::max_groups));
 }
 
@@ -194,6 +195,17 @@ struct TimesReport {
   bool operator==(const TimesReport&) const = default;
 };
 void fields(auto& io, Of<TimesReport> auto& m) { io(m.times); }
+// Where the ranks of this node are by the records of PyTorch: the answer to InspectionRequest. Empty: they
+// are not known. At most Progress::max_rows and Progress::max_groups.
+struct Inspected {
+  std::uint32_t round = 0;
+  std::vector<GroupProgress> groups{};
+  bool operator==(const Inspected&) const = default;
+};
+void fields(auto& io, Of<Inspected> auto& m) {
+  io(m.round);
+  io.list(m.groups, static_cast<std::uint32_t>(Progress::max_groups));
+}
 
 // --- the coordinator to a member ---
 
@@ -289,6 +301,13 @@ struct RanksRequest {
 };
 void fields(auto& io, Of<RanksRequest> auto& m) { io(m.rank_with_lines); }
 
+// The job may hang, and its workers have no pages: ask them where they are, and look at their stacks.
+struct InspectionRequest {
+  std::uint32_t round = 0;
+  bool operator==(const InspectionRequest&) const = default;
+};
+void fields(auto& io, Of<InspectionRequest> auto& m) { io(m.round); }
+
 // --- before all others, if the job has a secret (agent/control/handshake.h) ---
 
 struct Hello {
@@ -312,7 +331,7 @@ void fields(auto& io, Of<Proof> auto& m) { io(m.mac); }
 using Message =
     std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld, StopRound, End,
                  Hello, Challenge, Proof, Progress, Notice, RestartHistory, Preempt, Ask, StackRequest,
-                 PmiEnter, PmiRelease, RanksRequest, RanksReport, TimesReport>;
+                 PmiEnter, PmiRelease, RanksRequest, RanksReport, InspectionRequest, Inspected, TimesReport>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

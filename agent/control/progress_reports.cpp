@@ -7,6 +7,7 @@ namespace dlaunch::agent {
 
 void ProgressReports::begin_round(TimePoint now) {
   monitor_.begin(now);
+  idle_monitor_.begin(now);
   quiet_ = Duration(0);
   stall_reported_ = last_look_taken_ = false;
   if (monitor_.is_on()) look_at_ = now + monitor_.period();
@@ -26,8 +27,12 @@ bool ProgressReports::take_last_look() {
 
 std::optional<Progress> ProgressReports::take(TimePoint now, std::uint32_t round, const WorkersSeen& seen) {
   quiet_ = monitor_.is_on() ? monitor_.observe(now, seen.activity) : Duration(0);
-  Progress progress{round, quiet_, seen.activity.open > 0,
-                    seen.group_progress.value_or(std::vector<GroupProgress>{}), monitor_.polling()};
+  Progress progress{round,
+                    quiet_,
+                    seen.activity.open > 0,
+                    seen.group_progress.value_or(std::vector<GroupProgress>{}),
+                    monitor_.polling(),
+                    idle(now, seen)};
   // Ranks that the end finds on their way to their first group explain nothing.
   const auto is_outside = [](const GroupProgress& g) { return g.identity == GroupProgress::outside; };
   if (last_look_taken_) std::erase_if(progress.groups, is_outside);
@@ -36,6 +41,13 @@ std::optional<Progress> ProgressReports::take(TimePoint now, std::uint32_t round
   stall_reported_ = !moves_again;
   if (last_look_taken_ && progress.groups.empty()) return std::nullopt;
   return bounded(std::move(progress));
+}
+
+// Workers with pages are judged by these.
+Duration ProgressReports::idle(TimePoint now, const WorkersSeen& seen) {
+  if (!monitor_.is_on() || !seen.usage) return Duration(0);
+  const Duration idle = idle_monitor_.observe(now, *seen.usage, monitor_.latest_look());
+  return seen.activity.pages == 0 ? idle : Duration(0);
 }
 
 }  // namespace dlaunch::agent

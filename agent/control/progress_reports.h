@@ -5,15 +5,18 @@
 
 #include <optional>
 
+#include "agent/control/idle_monitor.h"
 #include "agent/control/messages.h"
 #include "agent/control/stall_monitor.h"
+#include "agent/model/worker_usage.h"
 
 namespace dlaunch::agent {
 
-// What the workers' pages show.
+// What the workers' pages and processes show.
 struct WorkersSeen {
   Activity activity;
   std::optional<std::vector<GroupProgress>> group_progress;  // only after a full look
+  std::optional<WorkerUsage> usage{};                        // none: it is not known
 };
 
 class ProgressReports {
@@ -34,7 +37,10 @@ class ProgressReports {
   std::optional<Progress> take(TimePoint now, std::uint32_t round, const WorkersSeen& seen);
 
  private:
+  [[nodiscard]] Duration idle(TimePoint now, const WorkersSeen& seen);
+
   StallMonitor monitor_;
+  IdleMonitor idle_monitor_;
   std::optional<TimePoint> look_at_;
   Duration quiet_{};              // by the last look
   bool stall_reported_ = false;   // the coordinator believes that nothing moves here

@@ -22,7 +22,7 @@ void StallMonitor::begin(TimePoint now) {
 }
 
 Duration StallMonitor::observe(TimePoint now, const Activity& activity) {
-  const bool late = now - looked_ > 2 * period() + std::chrono::seconds(1);
+  const bool late = now - looked_ > latest_look();
   const bool has_moved =
       activity.moves != last_.moves || activity.open != last_.open || activity.minor != last_.minor;
   if (late || has_moved) quiet_since_ = now;

@@ -24,6 +24,8 @@ class StallMonitor {
   [[nodiscard]] bool is_on() const { return limit_ > Duration(0); }
   // The time between two looks.
   [[nodiscard]] Duration period() const;
+  // A look that comes later than this after the one before shows nothing: the agent itself did not run.
+  [[nodiscard]] Duration latest_look() const { return 2 * period() + std::chrono::seconds(1); }
   // After this quiet time each look is reported to the coordinator.
   [[nodiscard]] Duration report_after() const { return limit_ / 4; }
 

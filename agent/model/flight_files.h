@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace dlaunch::agent {
 
@@ -17,5 +19,13 @@ std::string torch_socket_path(const std::string& scratch_dir, std::uint32_t roun
 
 // PyTorch appends the rank, and writes when an operation of NCCL times out.
 std::string flight_file_prefix(const std::string& scratch_dir, std::uint32_t round);
+
+// The file's round and rank, from its name without the folder; none: it is another file.
+struct FlightFile {
+  std::uint32_t round = 0;
+  int rank = 0;
+  bool operator==(const FlightFile&) const = default;
+};
+std::optional<FlightFile> parse_flight_file(std::string_view name);
 
 }  // namespace dlaunch::agent

@@ -19,6 +19,7 @@ struct Activity {
   std::uint64_t open = 0;   // collectives that it is in, and threads that wait in another way
   std::uint64_t asks = 0;   // polls of a message that has not arrived yet
   std::uint64_t minor = 0;  // waits that only --hang-note considers: for a first group, or a key of a store
+  std::uint64_t pages = 0;  // workers that have recorded anything
 
   bool operator==(const Activity&) const = default;
 };

@@ -308,6 +308,7 @@ void Runner::act(const MemberAction& action) {
                  [&](const RenewLease& a) { dependencies_.spawner.keep_alive(a.until); },
                  [&](const LookAtWorkers& a) { look_at_workers(a.in_full); },
                  [&](const RequestStack& a) { request_stack(a.rank); },
+                 [&](const InspectWorkers&) { inspect_workers(); },
                  [&](const ReportRanks& a) {
                    if (config_.node_ranks)
                      send_to_coordinator(RanksReport{config_.node_ranks(a.rank_with_lines)});

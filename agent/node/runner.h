@@ -11,7 +11,9 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "agent/control/coordinator.h"
 #include "agent/control/member.h"
@@ -20,6 +22,7 @@
 #include "agent/model/spawner.h"
 #include "agent/model/worker_environment.h"
 #include "agent/model/worker_records.h"
+#include "agent/model/worker_usage.h"
 #include "agent/node/agent_link.h"
 #include "agent/node/endpoint_probe.h"
 #include "agent/node/node_status.h"
@@ -54,6 +57,10 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     WorkerRecords* records = nullptr;  // the workers' pages, not owned; none: without them
     // What this node's ranks do, with the last lines of this rank; unset: that is not reported.
     std::function<NodeRanks(int rank_with_lines)> node_ranks{};
+    // What these workers, in this order, have used and printed; unset: it is not known.
+    std::function<WorkerUsage(std::span<const WorkerHere>)> worker_usage{};
+    // Looks at these workers from outside. Answers later by on_inspected(); unset: nothing is learned.
+    std::function<void(std::uint32_t round, int world_size, std::vector<WorkerHere>)> inspect{};
     std::function<TimeSums()> node_times{};  // where the time of this node's ranks went; unset: not reported
     PmiWire* pmi = nullptr;                  // not owned; none: PMI is not offered
     std::string secret{};                    // of the job; empty: none
@@ -87,6 +94,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   // is there at once for this node, and when they have answered for the others. REQUIRES: there is a
   // coordinator.
   void ask_for_ranks(int rank_with_lines);
+  // Where the ranks of this node are by PyTorch's records; nothing: they are not known.
+  void on_inspected(std::uint32_t round, std::vector<GroupProgress> groups);
   // How this agent, as the leader, has ended the job; none: it has not.
   [[nodiscard]] std::optional<JobEnding> job_ending() const;
 
@@ -128,6 +137,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   void request_stack(int rank);
   [[nodiscard]] NodeParts parts() const;
   void report_times();
+  void inspect_workers();
+  [[nodiscard]] std::vector<WorkerHere> workers_here() const;
   [[nodiscard]] std::vector<GroupProgress> group_progress() const;
   void dial(const Address& address);
   void dial(std::size_t endpoint);

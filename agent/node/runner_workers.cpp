@@ -1,4 +1,5 @@
-// What a Runner reports of this node and its workers: the status, and what their pages show.
+// What a Runner reports of this node and its workers: the status, what their pages show, and what they look
+// like from outside.
 #include <cstddef>
 #include <utility>
 
@@ -10,6 +11,8 @@ void Runner::look_at_workers(bool in_full) {
   WorkersSeen seen;
   if (config_.records != nullptr)
     seen.activity = config_.records->activity(current_.round, config_.node.slots);
+  if (config_.worker_usage && current_.member(config_.node.agent) != nullptr)
+    seen.usage = config_.worker_usage(workers_here());
   if (in_full) seen.group_progress = at_failure_ ? *at_failure_ : group_progress();
   post(MemberEvent{std::move(seen)});
 }
@@ -23,16 +26,32 @@ void Runner::request_stack(int rank) {
                                  dependencies_.clock.now());
 }
 
-std::vector<GroupProgress> Runner::group_progress() const {
-  const WorldMember* own = current_.member(config_.node.agent);
-  if (config_.records == nullptr || own == nullptr) return {};
+void Runner::inspect_workers() {
+  if (config_.inspect) return config_.inspect(current_.round, current_.world_size, workers_here());
+  post(MemberEvent{WorkersInspected{{current_.round, {}}}});
+}
+
+void Runner::on_inspected(std::uint32_t round, std::vector<GroupProgress> groups) {
+  post(MemberEvent{WorkersInspected{{round, std::move(groups)}}});
+  work();
+}
+
+// REQUIRES: this node is in the world.
+std::vector<WorkerHere> Runner::workers_here() const {
+  const WorldMember& own = *current_.member(config_.node.agent);
   std::vector<WorkerHere> workers;
   for (const WorkerGroup::Worker& worker : group_.workers()) {
     const auto local_rank = static_cast<std::uint32_t>(workers.size());
-    workers.push_back({local_rank, own->base_rank + static_cast<int>(local_rank), worker.pid});
+    workers.push_back({local_rank, own.base_rank + static_cast<int>(local_rank), worker.pid});
   }
+  return workers;
+}
+
+std::vector<GroupProgress> Runner::group_progress() const {
+  const WorldMember* own = current_.member(config_.node.agent);
+  if (config_.records == nullptr || own == nullptr) return {};
   std::vector<GroupProgress> groups = config_.records->group_progress(
-      current_.round, workers, current_.world_size, dependencies_.clock.now());
+      current_.round, workers_here(), current_.world_size, dependencies_.clock.now());
   for (GroupProgress& group : groups) {
     for (RankProgress& rank : group.here) {
       const auto local_rank = static_cast<std::size_t>(rank.rank - own->base_rank);

@@ -55,6 +55,7 @@ Activity WorkerPages::activity(std::uint32_t round, int slots) {
     const std::string header = file.read(0, sizeof(page::Header));
     const auto one = parse_page_head(as_byte_span(header));
     if (!one) continue;
+    ++sum.pages;
     sum.moves += one->activity.moves;
     sum.asks += one->activity.asks;
     // A worker that has ended no longer waits.

@@ -315,6 +315,7 @@ bool Output::take_in(int fd, Source& source, bool all) {
       break;
     }
     const std::string_view piece(buffer, static_cast<std::size_t>(got));
+    printed_ += piece.size();
     source.tail.add(piece);
     if (const auto last = last_line_of(piece); !last.empty())
       last_lines_[source.key].assign(last.substr(0, shown_bytes));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -90,6 +91,9 @@ class Output final : public FdHandler {
   // been read until now.
   [[nodiscard]] std::string recent_lines(ProcKey key) const;
 
+  // The bytes that the workers have written to both streams until now.
+  [[nodiscard]] std::uint64_t printed() const { return printed_; }
+
   // No process is left that could write: reads the rest and closes all streams.
   void close_all();
 
@@ -138,6 +142,7 @@ class Output final : public FdHandler {
   RankLinks rank_links_;
   std::array<std::unique_ptr<Console>, 2> consoles_;  // by Stream
   Tail screen_;                                       // the last output to terminals
+  std::uint64_t printed_ = 0;
   bool lost_some_ = false;
   Dropped lost_in_files_;
   int files_with_gaps_ = 0;

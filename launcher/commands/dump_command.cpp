@@ -8,6 +8,7 @@
 #include "agent/observe/kept_rounds.h"
 #include "launcher/commands/command_parser.h"
 #include "launcher/commands/endpoint_status.h"
+#include "launcher/commands/inspection.h"
 #include "launcher/commands/job_dump.h"
 #include "launcher/commands/job_list.h"
 #include "launcher/commands/job_records.h"
@@ -98,6 +99,8 @@ int write_flight(const JobDump& dump, const std::string& folder) {
 }  // namespace
 
 int run_dump(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments[0] == "--inspect")
+    return run_inspection({arguments.begin() + 1, arguments.end()});
   std::string json_file;
   std::string flight_folder;
   bool no_stacks = false;

@@ -70,6 +70,8 @@ ThreadDump thread_of(const std::string& folder, std::int64_t tid) {
   return thread;
 }
 
+}  // namespace
+
 bool is_python(std::int64_t pid) {
   char target[PATH_MAX];
   const std::string link = "/proc/" + std::to_string(pid) + "/exe";
@@ -77,8 +79,6 @@ bool is_python(std::int64_t pid) {
   const std::string_view program(target, size < 0 ? 0 : static_cast<std::size_t>(size));
   return program.substr(program.rfind('/') + 1).starts_with("python");
 }
-
-}  // namespace
 
 std::vector<ThreadDump> threads_of(std::int64_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/task";

@@ -13,6 +13,9 @@ namespace dlaunch::launcher {
 // Sorted by tid; only the first 64 threads. Only root can read kernel stacks.
 std::vector<ThreadDump> threads_of(std::int64_t pid);
 
+// Its program is a Python interpreter.
+bool is_python(std::int64_t pid);
+
 struct DebuggerOutput {
   std::string debugger;  // empty: none is installed
   std::string text;      // the stacks, or why there are none

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/model/world_view.h"
+#include "agent/observe/cpu_time.h"
 #include "launcher/console/terminal_suspend.h"
 #include "launcher/machine/local_addresses.h"
 #include "launcher/machine/process_limits.h"
@@ -125,6 +126,11 @@ agent::Runner::Config NodeAgent::runner_config() {
                                },
                                [this] { dependencies_.loop.stop(); }};
   config.records = &pages_;
+  config.worker_usage = [this](std::span<const agent::WorkerHere> workers) { return worker_usage(workers); };
+  config.inspect = [this](std::uint32_t round, int world_size,
+                          const std::vector<agent::WorkerHere>& workers) {
+    inspector_->inspect(round, world_size, workers);
+  };
   config.on_phase = [this] {
     if (ranks_) ranks_->on_phase();
   };
@@ -152,6 +158,14 @@ agent::Runner::Config NodeAgent::runner_config() {
     config.own = plan.own;
   }
   return config;
+}
+
+agent::WorkerUsage NodeAgent::worker_usage(std::span<const agent::WorkerHere> workers) const {
+  agent::WorkerUsage usage;
+  for (const agent::WorkerHere& worker : workers)
+    usage.cpu.push_back(worker.pid > 0 ? agent::cpu_time_of_tree(worker.pid) : Duration(0));
+  usage.printed = dependencies_.output.printed();
+  return usage;
 }
 
 void NodeAgent::write_event(const agent::Event& event, const EventFacts& facts) {
@@ -186,8 +200,20 @@ void NodeAgent::end_leader_mark() {
     leader_mark_->remove();
 }
 
+void NodeAgent::make_inspector() {
+  UvLoop& loop = dependencies_.loop;
+  inspector_.emplace(
+      Inspector::Dependencies{dependencies_.poller, loop, loop},
+      Inspector::Config{dependencies_.plan.node.scratch_dir, dependencies_.files.log_dir,
+                        [this](const agent::LogMessage& message) { dependencies_.reporter.report(message); },
+                        [this](std::uint32_t round, std::vector<agent::GroupProgress> groups) {
+                          runner_->on_inspected(round, std::move(groups));
+                        }});
+}
+
 void NodeAgent::make_runner() {
   UvLoop& loop = dependencies_.loop;
+  make_inspector();
   make_leader_mark();
   runner_.emplace(agent::Runner::Dependencies{loop, loop, network_, spawner_, dependencies_.reporter},
                   runner_config());
@@ -300,6 +326,7 @@ void NodeAgent::watch_timers(const agent::TimerFifo& fifo) {
 
 void NodeAgent::close() {
   UvLoop& loop = dependencies_.loop;
+  inspector_->finish();
   if (election_) {
     std::optional<agent::EtcdElection::EndingRecord> ending_record;
     if (const auto ending = runner_->job_ending())

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "agent/election/etcd_election.h"
@@ -16,6 +17,7 @@
 #include "agent/process/leader_mark.h"
 #include "agent/process/pmi_sockets.h"
 #include "launcher/node/containment.h"
+#include "launcher/node/inspector.h"
 #include "launcher/node/node_output.h"
 #include "launcher/node/rank_watch.h"
 #include "launcher/node/serve.h"
@@ -80,14 +82,18 @@ class NodeAgent {
   [[nodiscard]] const agent::World& world() const { return runner_->world(); }
   // Where the time of this node's ranks went until now; none: nothing was started.
   [[nodiscard]] std::optional<agent::JobTimes> times();
+  // Where PyTorch's flight records of this node are, after close(); empty: there are none.
+  [[nodiscard]] std::string flight_folder() const { return inspector_ ? inspector_->folder() : ""; }
   [[nodiscard]] agent::KeeperSpawner& spawner() { return spawner_; }
 
  private:
   [[nodiscard]] ServerOptions server_options();
   [[nodiscard]] agent::Runner::Config runner_config();
+  [[nodiscard]] agent::WorkerUsage worker_usage(std::span<const agent::WorkerHere> workers) const;
   void write_event(const agent::Event& event, const EventFacts& facts);
   void show_world();
   void make_election();
+  void make_inspector();
   void make_leader_mark();
   void keep_leader_mark();
   void end_leader_mark();
@@ -110,6 +116,7 @@ class NodeAgent {
   std::optional<agent::LeaderMark> leader_mark_;  // of a job whose nodes have leases, if this one may lead
   std::optional<agent::EtcdElection> election_;
   std::optional<agent::Runner> runner_;
+  std::optional<Inspector> inspector_;
   std::optional<agent::StatusSocket> status_socket_;
   std::optional<agent::TimerWatch> timers_;
   std::optional<RankWatch> ranks_;

@@ -123,6 +123,7 @@ void NodeProcess::fill_report() {
     report_.ended_unix_ms = unix_ms();
     report_.times = agent_->times();
     report_.log_dir = files_.log_dir;
+    report_.flight_folder = agent_->flight_folder();
   }
   error_text_ = error_text_of_cause(report_);
   const auto passed_on = dependencies_.environment.find("TORCHELASTIC_ERROR_FILE");

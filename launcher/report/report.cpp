@@ -110,6 +110,11 @@ std::string headline(const JobReport& report, bool has_time) {
   return line + (has_time ? "" : time_of(cause, "; it failed at "));
 }
 
+std::string flight_records(const std::string& folder) {
+  return "PyTorch's flight records of this node are in " + folder + "; compare them with: torchfrtrace " +
+         folder;
+}
+
 }  // namespace
 
 std::string kept_error_file(const Failure& failure) {
@@ -120,12 +125,14 @@ std::string kept_error_file(const Failure& failure) {
 std::vector<std::string> end_report(const JobReport& report) {
   const Outcome& outcome = report.outcome;
   if (!outcome.failed) return {};
+  std::vector<std::string> paragraphs;
+  if (!report.flight_folder.empty()) paragraphs.push_back(flight_records(report.flight_folder));
   if (outcome.cause.kind == FailureKind::signal) {
-    return {"stopped: " + sanitize_for_terminal(describe(outcome.cause)) +
-            (outcome.exit_code == 0 ? "; all workers here returned 0 (--preempt-ok)" : "")};
+    paragraphs.push_back("stopped: " + sanitize_for_terminal(describe(outcome.cause)) +
+                         (outcome.exit_code == 0 ? "; all workers here returned 0 (--preempt-ok)" : ""));
+    return paragraphs;
   }
 
-  std::vector<std::string> paragraphs;
   const std::string other_failures = others(outcome);
   const std::string restarted = history(outcome);
   bool has_time = false;

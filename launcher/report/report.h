@@ -26,8 +26,9 @@ struct JobReport {
   agent::Outcome outcome;
   std::int64_t began_unix_ms = 0;
   std::int64_t ended_unix_ms = 0;
-  std::string log_dir;     // empty: none
-  std::string error_file;  // the cause's, if it is kept on this node; else empty
+  std::string log_dir;          // empty: none
+  std::string error_file;       // the cause's, if it is kept on this node; else empty
+  std::string flight_folder{};  // of PyTorch's flight records of this node; empty: there are none
   DroppedOutput dropped;
   std::optional<agent::JobTimes> times{};  // of this node's ranks; none: nothing was started
   bool shows_last_lines = false;           // this node's terminal already shows the cause's last lines

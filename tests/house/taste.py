@@ -67,7 +67,7 @@ ROOMS = {
                               "agent/platform", "agent/process", "launcher/console", "launcher/flags", "launcher/machine",
                               "launcher/options", "launcher/page", "launcher/remote", "launcher/report", "launcher/scheduler",
                               "store/client", "store/loop", "store/protocol", "store/server", "store/tls"}, EDGE),
-    "launcher/commands": (BASE | {"agent/election", "agent/model", "agent/observe", "agent/output", "agent/process",
+    "launcher/commands": (BASE | {"agent/control", "agent/election", "agent/model", "agent/observe", "agent/output", "agent/process",
                                   "launcher/console", "launcher/doctor", "launcher/flags", "launcher/machine", "launcher/node",
                                   "launcher/options", "launcher/report", "launcher/topology", "store/client", "store/loop",
                                   "store/protocol", "store/server"}, EDGE),

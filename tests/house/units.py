@@ -38,6 +38,8 @@ COVERED_BY = {
     "agent/model/worker_exit": "agent/model/exit_status_test.cpp",
     "agent/model/time_sums": "agent/model/job_times_test.cpp",
     "agent/model/shared_clock": "agent/control/leader_clock_test.cpp",
+    "agent/model/worker_usage": "agent/control/idle_monitor_test.cpp",
+    "launcher/node/inspector": "process/idle_test.py",
     "agent/model/worker_records": "agent/model/diagnosis_test.cpp",
     "agent/observe/straggler_watch": "process/hang_test.py",
     "agent/observe/worker_looks": "process/page_test.py",

@@ -100,7 +100,8 @@ inline std::vector<Message> one_of_each() {
                      {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier, 5, true,
                        std::chrono::seconds(2), "returned 0", 4711, "is running", "#0 step()",
                        StalledLink{6, true, 5, std::chrono::seconds(1)}}}}},
-                   std::chrono::seconds(9)},
+                   std::chrono::seconds(9),
+                   std::chrono::seconds(7)},
           Notice{"waiting for node 2"},
           RestartHistory{2, {restart}},
           Preempt{4, "node 1 (host b)"},
@@ -132,6 +133,8 @@ inline std::vector<Message> one_of_each() {
                          "line",
                          "lines\n",
                          {1, 2, 3, 4, 5, 6}}}}},
+          InspectionRequest{4},
+          Inspected{4, {{12, "default_pg", 8, {{0, 1, 8}}, {{3, 9, 8, true}}}}},
           TimesReport{{2, std::chrono::seconds(3), {std::chrono::seconds(1), std::chrono::seconds(2)}}}};
 }
 

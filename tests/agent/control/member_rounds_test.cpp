@@ -143,6 +143,18 @@ TEST_F(WatchingMemberTest, AStackIsRequestedOnlyInItsRound) {
   EXPECT_FALSE(got<RequestStack>());
 }
 
+TEST_F(WatchingMemberTest, TheWorkersAreInspectedAndWhatIsFoundReportedOnlyInItsRound) {
+  hear(InspectionRequest{1});
+  EXPECT_FALSE(got<InspectWorkers>());
+  hear(InspectionRequest{0});
+  EXPECT_TRUE(got<InspectWorkers>());
+  step(WorkersInspected{{0, {{1, "default_pg", 2, {}, {}}}}});
+  ASSERT_TRUE(said<Inspected>());
+  EXPECT_EQ(said<Inspected>()->groups.size(), 1U);
+  step(WorkersInspected{{1, {}}});
+  EXPECT_FALSE(said<Inspected>());
+}
+
 TEST_F(WatchingMemberTest, TheRanksAreReportedWhenAsked) {
   hear(RanksRequest{1});
   ASSERT_TRUE(got<ReportRanks>());

@@ -51,6 +51,21 @@ TEST_F(ProgressReportsTest, StallIsReportedWithEachLookAndItsEndOnce) {
   EXPECT_FALSE(look(6));
 }
 
+TEST_F(ProgressReportsTest, WorkersWithoutPagesAreIdleWhenTheyUseNothing) {
+  const auto look_at = [&](std::uint64_t pages, std::optional<WorkerUsage> usage) {
+    now_ = reports_.look_at().value();
+    reports_.take_look(now_);
+    WorkersSeen seen{{.pages = pages}, std::vector<GroupProgress>{}, std::move(usage)};
+    return reports_.take(now_, 3, seen).value().idle;
+  };
+  const WorkerUsage used{{seconds(5)}, 0};
+  EXPECT_EQ(look_at(0, used), Duration(0));
+  EXPECT_EQ(look_at(0, used), seconds(1));
+  EXPECT_EQ(look_at(0, used), seconds(2));
+  EXPECT_EQ(look_at(1, used), Duration(0)) << "its page says more";
+  EXPECT_EQ(look_at(0, std::nullopt), Duration(0)) << "nothing is known";
+}
+
 TEST_F(ProgressReportsTest, LastLookIsTakenOnceARound) {
   EXPECT_TRUE(reports_.take_last_look());
   EXPECT_FALSE(reports_.take_last_look());

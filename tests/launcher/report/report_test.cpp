@@ -48,6 +48,21 @@ TEST(Report, LastParagraphIsACompleteLine) {
   EXPECT_EQ(end_report(one).size(), 1U) << "they stand on the screen already";
 }
 
+TEST(Report, FlightRecordsAreNamedByTheNodeThatHasThem) {
+  JobReport one = report();
+  one.node.node_rank = 7;
+  one.flight_folder = "/tmp/dlaunch-flight-x";
+  const std::string named =
+      "PyTorch's flight records of this node are in /tmp/dlaunch-flight-x; compare them with: torchfrtrace "
+      "/tmp/dlaunch-flight-x";
+  EXPECT_EQ(end_report(one).front(), named);
+  one.outcome.cause.kind = agent::FailureKind::signal;
+  EXPECT_EQ(end_report(one).front(), named);
+  EXPECT_EQ(end_report(one).size(), 2U);
+  one.flight_folder = "";
+  EXPECT_EQ(end_report(one).size(), 1U);
+}
+
 TEST(Report, WhatToTryFollowsTheSummaryWhereTheCauseIsDetailed) {
   JobReport one = report();
   one.outcome.cause.remedy = "more\x1b[2J memory";
