@@ -46,6 +46,7 @@ dlaunch_test(NAME agent_test
     agent/election/etcd_election_test.cpp
     agent/election/etcd_messages_test.cpp
     agent/election/http_reply_test.cpp
+    agent/model/call_mismatch_test.cpp
     agent/model/collective_progress_test.cpp
     agent/model/diagnosis_test.cpp
     agent/model/error_file_test.cpp
@@ -78,7 +79,9 @@ dlaunch_test(NAME agent_test
     agent/node/endpoint_probe_test.cpp
     agent/node/node_status_test.cpp
     agent/observe/exit_remedy_test.cpp
+    agent/observe/library_remedy_test.cpp
     agent/observe/memory_events_test.cpp
+    agent/observe/named_path_test.cpp
     agent/observe/stderr_hints_test.cpp
     agent/observe/tcp_links_test.cpp
     agent/observe/timer_requests_test.cpp

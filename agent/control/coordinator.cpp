@@ -53,7 +53,9 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
                         [&](const MemberLost& lost) { on_lost(now, lost, out); },
                         [&](const CoordinatorTimer&) { on_timer(now, out); },
                         [&](const AgentLeaves& leaves) { on_agent_leaves(now, leaves.failure, out); },
-                        [&](const AgentRefused& refused) { admission_.remember(refused.peer, refused.why); },
+                        [&](const AgentRefused& refused) {
+                          admission_.remember(refused.peer, refused.why, refused.remedy);
+                        },
                         [&](const FollowsAnother& follows) { follows_another_ = follows.yes; },
                         [&](const LeadsUntil& leads) { on_election(now, leads, out); },
                         [&](const RanksWanted& wanted) { request_ranks(now, wanted, out); }},

@@ -87,6 +87,7 @@ struct AgentLeaves {
 struct AgentRefused {
   std::string peer;  // with its address
   std::string why;
+  std::string remedy{};  // what the user can do; empty: nothing is known
 };
 // Whether this agent's own member follows a coordinator elsewhere.
 struct FollowsAnother {

@@ -291,6 +291,8 @@ void Coordinator::note_stall(CoordinatorActions& out) const {
     out.emplace_back(LogMessage{Severity::warning, diagnosis.sentences[i]});
   if (std::string advice = HangDetector::advice_on_link(diagnosis, world_); !advice.empty())
     out.emplace_back(LogMessage{Severity::warning, "the network between them: " + advice});
+  if (std::string advice = hang_detector_.advice_on_stopped(diagnosis, world_); !advice.empty())
+    out.emplace_back(LogMessage{Severity::warning, "let it go on: " + advice});
 }
 
 // The note may be the last word of a job that a user then kills, so it does not wait for the stack.

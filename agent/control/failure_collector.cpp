@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
+
+#include "agent/model/call_mismatch.h"
 
 namespace dlaunch::agent {
 
@@ -28,6 +31,25 @@ void FailureCollector::await_blamed_rank(TimePoint until) {
   if (!blamed_until_) blamed_until_ = until;
 }
 
+std::optional<std::size_t> FailureCollector::explain_mismatch(std::size_t cause) {
+  if (failures_[cause].failure.kind != FailureKind::worker || !failures_[cause].failure.blames_peer)
+    return std::nullopt;
+  std::vector<std::string_view> outputs;
+  outputs.reserve(failures_.size());
+  for (const TimedFailure& one : failures_)
+    outputs.push_back(one.failure.exception.empty() ? one.failure.tail : one.failure.exception);
+  const auto mismatch = find_call_mismatch(outputs);
+  if (!mismatch) return std::nullopt;
+  const auto differs = std::find_if(failures_.begin(), failures_.end(), [&](const TimedFailure& one) {
+    return one.failure.kind == FailureKind::worker && one.failure.rank == mismatch->rank;
+  });
+  const auto which =
+      differs == failures_.end() ? failures_.begin() + static_cast<std::ptrdiff_t>(cause) : differs;
+  which->failure.hint = mismatch->text;
+  which->failure.remedy = mismatch->remedy;
+  return static_cast<std::size_t>(which - failures_.begin());
+}
+
 std::size_t FailureCollector::index_of_cause(const HangDetector& workers, const World& world) {
   std::size_t cause = final_ ? *final_ : root_cause(failures_);
   const std::string ended = workers.end_of(failures_[cause].failure.blamed_rank);
@@ -36,6 +58,7 @@ std::size_t FailureCollector::index_of_cause(const HangDetector& workers, const 
     failures_.push_back({failures_[cause].when, std::move(*blamed_rank)});
     cause = failures_.size() - 1;
   }
+  if (const auto mismatch = explain_mismatch(cause); mismatch && !final_) return *mismatch;
   name_suspects(failures_, suspects_, failures_[cause].failure);
   return cause;
 }

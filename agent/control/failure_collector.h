@@ -49,6 +49,8 @@ class FailureCollector {
   Outcome take_outcome(const HangDetector& workers, const World& world);
 
  private:
+  // If workers report that they called different operations: the failure that stands for it. It says which.
+  std::optional<std::size_t> explain_mismatch(std::size_t cause);
   std::size_t index_of_cause(const HangDetector& workers, const World& world);
 
   std::vector<TimedFailure> failures_;  // in the order of the reports

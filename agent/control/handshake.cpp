@@ -10,7 +10,10 @@ std::string mac_of(const std::string& secret, const char* who, const std::string
   return hmac_sha256(secret, std::string("dlaunch ") + who + member + coordinator);
 }
 
-Error refusal(std::string why) { return {ErrorKind::refused, "", "", std::move(why), ""}; }
+Error refusal(std::string why) {
+  return {ErrorKind::refused, "", "", std::move(why),
+          "give this job's secret (--token-file, DLAUNCH_TOKEN) to dlaunch"};
+}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/model/remedy.h"
 #include "store/base/sanitize.h"
 #include "store/base/text.h"
 
@@ -152,6 +153,15 @@ std::string HangDetector::advice_on_link(const Diagnosis& diagnosis, const World
   const std::string from = host_of(diagnosis.link->from, world);
   const std::string to = host_of(diagnosis.link->link.peer, world);
   return from.empty() || to.empty() || from == to ? "" : "dlaunch doctor --peer=" + to + " on host " + from;
+}
+
+std::string HangDetector::advice_on_stopped(const Diagnosis& diagnosis, const World& world) const {
+  if (diagnosis.missing.empty() || !is_stopped(diagnosis.missing.front())) return "";
+  Failure missing;
+  missing.rank = diagnosis.missing.front();
+  place_worker(missing, world);
+  missing.pid = find(missing.rank)->pid;
+  return remedy_of_stopped_rank(missing);
 }
 
 Failure HangDetector::failure(const Diagnosis& diagnosis, const World& world) const {

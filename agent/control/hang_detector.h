@@ -70,6 +70,9 @@ class HangDetector {
   // What the user can run to check the network of a connection that does not move; empty: nothing.
   [[nodiscard]] static std::string advice_on_link(const Diagnosis& diagnosis, const World& world);
 
+  // How the missing rank goes on, if it is stopped; empty: it is not, or its process is not known.
+  [[nodiscard]] std::string advice_on_stopped(const Diagnosis& diagnosis, const World& world) const;
+
  private:
   // As its node has reported it, with its process if that is known; nullptr: it is not in any report.
   [[nodiscard]] const RankProgress* find(int rank) const;

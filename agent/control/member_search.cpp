@@ -143,7 +143,16 @@ void Member::report_waiting(TimePoint now, const std::string& why, MemberActions
 }
 
 std::string Member::describe_disconnect(bool was_dlaunch, const Loss& loss) const {
-  const std::string peer = (was_dlaunch ? "node 0 at " : "") + to_string(job_.master);
+  const std::string peer = "node 0 at " + to_string(job_.master);
+  if (!was_dlaunch) {
+    const std::string nobody = "found no " + peer + ": ";
+    if (loss.kind == LossKind::silent)
+      return nobody + "what listens there sent nothing for " + to_words(job_.node_timeout) +
+             ": probably not dlaunch";
+    return nobody + (loss.kind == LossKind::closed
+                         ? "what listens there closed the connection: probably not dlaunch"
+                         : loss.why);
+  }
   return loss.kind == LossKind::closed
              ? peer + " closed the connection before the job started"
              : "lost the connection to " + peer + " before the job started: " + loss.why;

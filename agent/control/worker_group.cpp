@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "agent/model/call_mismatch.h"
 #include "agent/model/remedy.h"
 #include "agent/model/root_cause.h"
 #include "store/base/overloaded.h"
@@ -271,7 +272,12 @@ void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {
   // A failure that cannot be the cause is sent without its long texts: hundreds of workers may fail at once.
   const bool late = when - *failed_first_ > one_moment && failure.status.how == ExitStatus::How::exited;
   const bool may_be_cause = first || (!failure.blames_peer && !late);
-  out.emplace_back(RoundFailed{may_be_cause ? std::move(failure) : brief(std::move(failure)), when});
+  if (!may_be_cause) {
+    std::string line = call_mismatch_line(failure.tail);  // all of them together show which rank differs
+    failure = brief(std::move(failure));
+    failure.tail = std::move(line);
+  }
+  out.emplace_back(RoundFailed{std::move(failure), when});
 }
 
 void WorkerGroup::begin_stopping(TimePoint now, int signo, GroupActions& out) {

@@ -37,6 +37,12 @@ std::string remedy_of_hang(const JobSpec& job, const Failure& failure, bool is_s
          " while it hangs: it shows the stacks of " + rank;
 }
 
+std::string remedy_of_stopped_rank(const Failure& failure) {
+  if (failure.rank < 0 || failure.host.empty() || failure.pid <= 0) return "";
+  return "kill -CONT " + std::to_string(failure.pid) + " on host " + failure.host +
+         ", if no debugger holds it";
+}
+
 std::string remedy_of_early_return() {
   return "give every rank the same number of steps, or call barrier() before destroy_process_group()";
 }

@@ -20,6 +20,8 @@ std::string remedy_of_pause(const std::string& host, Duration node_timeout);
 
 // The others wait for `failure.rank`, which runs or is stopped.
 std::string remedy_of_hang(const JobSpec& job, const Failure& failure, bool is_stopped);
+// How a stopped rank goes on, while the job still waits for it.
+std::string remedy_of_stopped_rank(const Failure& failure);
 
 // A worker returned 0 while others still needed it.
 std::string remedy_of_early_return();

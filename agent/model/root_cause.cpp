@@ -15,19 +15,41 @@ namespace dlaunch::agent {
 namespace {
 
 // Texts by which PyTorch, NCCL, Gloo, libdlaunch and the system report that a peer has ended.
-constexpr std::array<std::string_view, 14> accusations{
-    "connection reset",      "connection closed",
-    "connection was closed", "closed by peer",
-    "broken pipe",           "connection refused",
-    "distnetworkerror",      "distbackenderror",
-    "ncclremoteerror",       "nccl error",
-    "remote process exited", "remote process has terminated",
-    "has left the group",    "watchdog caught collective"};
+constexpr std::array<std::string_view, 15> accusations{"connection reset",
+                                                       "connection closed",
+                                                       "connection was closed",
+                                                       "closed by peer",
+                                                       "broken pipe",
+                                                       "connection refused",
+                                                       "distnetworkerror",
+                                                       "distbackenderror",
+                                                       "ncclremoteerror",
+                                                       "nccl error",
+                                                       "remote process exited",
+                                                       "remote process has terminated",
+                                                       "has left the group",
+                                                       "watchdog caught collective",
+                                                       "ranks call different operations"};
 
 // Words by which programs report their errors.
-constexpr std::array<std::string_view, 10> own_errors{
-    "error", "exception",          "fatal",         "panic",       "assert", "abort",
-    "fail",  "segmentation fault", "out of memory", "no such file"};
+constexpr std::array<std::string_view, 18> own_errors{"error",
+                                                      "exception",
+                                                      "fatal",
+                                                      "panic",
+                                                      "assert",
+                                                      "abort",
+                                                      "fail",
+                                                      "segmentation fault",
+                                                      "out of memory",
+                                                      "no such file",
+                                                      "cannot ",
+                                                      "can't ",
+                                                      "could not ",
+                                                      "unable to ",
+                                                      "bad_alloc",
+                                                      "no space left",
+                                                      "permission denied",
+                                                      "unknown "};
 
 // The last line of a failing program names its error; the lines above may be anything.
 std::string_view last_lines(std::string_view text, int count) {
@@ -112,6 +134,14 @@ std::string own_error_in(const std::string& last_words) {
   if (is_warning || !says_one_of(lower(line), own_errors) || says_one_of(lower(last_words), accusations))
     return "";
   return line;
+}
+
+std::string describe_with_error(const Failure& failure) {
+  const bool explained = !failure.exception.empty() || !failure.hint.empty() || failure.ended_by_us;
+  const bool has_exited = failure.status.how == ExitStatus::How::exited;
+  if (failure.kind != FailureKind::worker || explained || !has_exited) return describe(failure);
+  const std::string error = own_error_in(failure.tail);
+  return describe(failure) + (error.empty() ? "" : ": " + error);
 }
 
 void name_suspects(const std::vector<TimedFailure>& failures, std::vector<Failure> suspects, Failure& cause) {

@@ -36,6 +36,10 @@ inline bool is_suspect(const Failure& failure) { return failure.while_stopping &
 // an error and blames no peer. Empty: there is none.
 std::string own_error_in(const std::string& last_words);
 
+// describe(); of a worker whose exit nothing else explains, with the line of its last output that shows an
+// error of its own: "rank 1 (...) exited with code 1: KeyError: 'tokenizer'".
+std::string describe_with_error(const Failure& failure);
+
 // The last line, sanitized for a message; empty: there is none.
 std::string last_line_in(const std::string& last_words);
 

@@ -120,11 +120,11 @@ void MemberLink::on_received(ConnId, ByteSpan bytes) {
   Events events;
   while (true) {
     auto message = reader_.next();
-    if (!message) return refuse(message.error().why, std::move(events));
+    if (!message) return refuse(message.error(), std::move(events));
     if (!*message) break;
     spoken_ = true;
     const auto taken = take(std::move(**message), events);
-    if (!taken) return refuse(taken.error().why, std::move(events));
+    if (!taken) return refuse(taken.error(), std::move(events));
   }
   const auto copy = config_.deliver;  // this object may be destroyed meanwhile
   copy(std::move(events), false);
@@ -137,7 +137,8 @@ Result<void> MemberLink::take(Message message, Events& events) {
   if (handshake_.is_done()) {
     if (std::holds_alternative<Hello>(message)) {
       return Error{ErrorKind::refused, "", "",
-                   "this job has no secret, but that agent was given one (--token-file, DLAUNCH_TOKEN)", ""};
+                   "this job has no secret, but that agent was given one (--token-file, DLAUNCH_TOKEN)",
+                   "start dlaunch without --token-file and DLAUNCH_TOKEN"};
     }
     events.emplace_back(FromMember{peer_.id, std::move(message), peer_.address.host});
     return {};
@@ -150,10 +151,13 @@ Result<void> MemberLink::take(Message message, Events& events) {
 }
 
 // Destroys this object.
-void MemberLink::refuse(const std::string& why, Events events) {
+void MemberLink::refuse(const Error& error, Events events) {
+  const std::string& why = error.why;
   config_.reporter.report(
       {Severity::warning, "refused an agent at " + to_string(peer_.address) + ": " + why});
-  events.emplace_back(AgentRefused{"an agent at " + peer_.address.host, why});
+  const std::string host = " on host " + peer_.address.host;
+  events.emplace_back(
+      AgentRefused{"an agent at " + peer_.address.host, why, error.hint.empty() ? "" : error.hint + host});
   send(Refused{handshake_.is_done() ? why : bare_refusal});
   end({peer_.id, {LossKind::cut, why}}, std::move(events));
 }

@@ -86,7 +86,7 @@ class MemberLink final : public ConnectionHandler {
   using Events = std::vector<CoordinatorEvent>;
 
   [[nodiscard]] Result<void> take(Message message, Events& events);
-  void refuse(const std::string& why, Events events);
+  void refuse(const Error& error, Events events);
   void end(MemberLost lost, Events events);
 
   Config config_;

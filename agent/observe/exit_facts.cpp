@@ -7,11 +7,13 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <system_error>
 
 #include "agent/observe/memory_events.h"
+#include "agent/observe/named_path.h"
 #include "agent/observe/stderr_hints.h"
 #include "store/base/small_file.h"
 
@@ -59,13 +61,41 @@ std::string folder_with(const std::string& library, const ExitFacts& facts) {
   return "";
 }
 
-std::vector<std::string> full_file_systems(const ExitFacts& facts) {
+std::string absolute(const std::string& path, const ExitFacts& facts) {
+  return path.starts_with('/') || path.empty() || facts.folder.empty() ? path : facts.folder + "/" + path;
+}
+
+// Only a path whose file system has answered that the file is not there.
+void find_missing_path(std::string_view last_lines, ExitFacts& facts) {
+  namespace fs = std::filesystem;
+  const fs::path path = absolute(path_in_error(last_lines, "No such file or directory"), facts);
+  std::error_code failed;
+  if (!path.is_absolute() || fs::exists(path, failed)) return;
+  fs::path folder = path.parent_path();
+  while (folder.has_relative_path() && !fs::exists(folder, failed)) folder = folder.parent_path();
+  facts.missing_path = path.string();
+  facts.existing_folder = folder.string();
+}
+
+bool is_elf(const std::string& program) {
+  constexpr std::string_view magic =
+      "\x7f"
+      "ELF";
+  if (program.find('/') == std::string::npos) return false;  // found on PATH
+  std::array<char, 4> begin{};
+  std::ifstream(program, std::ios::binary).read(begin.data(), begin.size());
+  return std::string_view(begin.data(), begin.size()) == magic;
+}
+
+std::vector<std::string> full_file_systems(std::string_view last_lines, const ExitFacts& facts) {
   constexpr std::uint64_t little = 1ULL << 20;
   std::vector<std::string> full;
   std::set<unsigned long> seen;
   const char* const temporary = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): one thread
-  for (const std::string& place : {facts.folder, std::string(temporary == nullptr ? "/tmp" : temporary),
-                                   std::string("/dev/shm"), std::string("/")}) {
+  const std::string named = path_in_error(last_lines, "No space left on device");
+  for (const std::string& place :
+       {std::filesystem::path(absolute(named, facts)).parent_path().string(), facts.folder,
+        std::string(temporary == nullptr ? "/tmp" : temporary), std::string("/dev/shm"), std::string("/")}) {
     struct statvfs space {};
     if (place.empty() || statvfs(place.c_str(), &space) != 0 || !seen.insert(space.f_fsid).second) continue;
     const bool no_bytes = space.f_blocks > 0 && std::uint64_t{space.f_bavail} * space.f_frsize < little;
@@ -95,7 +125,9 @@ void collect_facts(std::string_view last_lines, ExitFacts& facts) {
   if (const std::string library = missing_library(last_lines); !library.empty())
     facts.library_folder = folder_with(library, facts);
   if (last_lines.find("No space left on device") != std::string_view::npos)
-    facts.full_file_systems = full_file_systems(facts);
+    facts.full_file_systems = full_file_systems(last_lines, facts);
+  find_missing_path(last_lines, facts);
+  facts.is_compiled = is_elf(facts.command.empty() ? "" : facts.command.front());
 }
 
 }  // namespace dlaunch::agent

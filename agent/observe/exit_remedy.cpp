@@ -4,6 +4,7 @@
 #include <array>
 #include <csignal>
 
+#include "agent/observe/library_remedy.h"
 #include "agent/observe/memory_events.h"
 #include "agent/observe/stderr_hints.h"
 #include "store/base/sanitize.h"
@@ -139,6 +140,24 @@ std::string remedy_of_full_disk(std::string_view last_lines, const ExitFacts& fa
   return "free space" + on_host(facts) + " in " + join(facts.full_file_systems, ", ");
 }
 
+std::string remedy_of_missing_path(const ExitFacts& facts) {
+  if (facts.missing_path.empty()) return "";
+  const std::string& folder = facts.existing_folder;
+  const std::size_t next = facts.missing_path.find('/', folder.size() + (folder == "/" ? 0 : 1));
+  const std::string absent = facts.missing_path.substr(0, next);
+  return "correct the path, or copy or mount the file" + on_host(facts) + ": it has " + folder + ", but no " +
+         absent;
+}
+
+// The program wrote no reason, so only a debugger can show where it ended.
+std::string remedy_of_silent_exit(const ExitStatus& status, std::string_view last_lines,
+                                  const ExitFacts& facts) {
+  const bool has_exited = status.how == ExitStatus::How::exited;
+  if (!has_exited || !last_lines.empty() || !facts.is_compiled || !facts.has_gdb) return "";
+  return "it wrote nothing; dlaunch ... gdb -batch -ex 'catch syscall exit_group' -ex run -ex bt --args " +
+         program_of(facts) + " ... prints the stack from which it exits";
+}
+
 // The Python package and the program's module need not have the same name.
 std::string remedy_of_missing_module(std::string_view last_lines, const ExitFacts& facts) {
   constexpr std::string_view words = "No module named '";
@@ -186,14 +205,19 @@ std::string remedy_of_missing_program(const ExitStatus& status, std::string_view
 
 std::string choose(const ExitStatus& status, std::string_view last_lines, const ExitFacts& facts) {
   if (facts.out_of_memory) return remedy_of_memory(*facts.out_of_memory, facts);
-  if (facts.task_limit_reached) {
-    return "raise the limit on processes" + on_host(facts) +
-           " (pids.max of the cgroup of its container or service), or start fewer processes and threads";
+  if (!facts.task_limit.empty()) {
+    return "raise the limit on processes" + on_host(facts) + " (" + facts.task_limit +
+           "), or start fewer processes and threads";
   }
   if (std::string text = remedy_of_limit(status, last_lines, facts); !text.empty()) return text;
   if (std::string text = remedy_of_full_disk(last_lines, facts); !text.empty()) return text;
   if (std::string text = remedy_of_missing_module(last_lines, facts); !text.empty()) return text;
   if (std::string text = remedy_of_missing_program(status, last_lines, facts); !text.empty()) return text;
+  if (std::string text = remedy_of_library_error(last_lines, program_of(facts), on_host(facts));
+      !text.empty())
+    return text;
+  if (std::string text = remedy_of_missing_path(facts); !text.empty()) return text;
+  if (std::string text = remedy_of_silent_exit(status, last_lines, facts); !text.empty()) return text;
   if (facts.was_killed_by_another) {
     return "dmesg, journalctl and the log of the scheduler or container runtime" + on_host(facts) +
            " may name who killed it";

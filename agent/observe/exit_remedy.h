@@ -37,10 +37,11 @@ struct ExitFacts {
   std::string folder;                // the workers' working directory
   std::int64_t pid = 0;
   std::optional<OutOfMemory> out_of_memory;  // it, or a process of its own, was killed for lack of memory
-  bool task_limit_reached = false;           // pids.max or ulimit -u refused a process or thread
-  bool was_killed_by_another = false;        // by SIGKILL, and not for lack of memory
-  bool shared_memory_full = false;           // /dev/shm may have been
-  SoftAndHard core;                          // in bytes
+  std::string
+      task_limit{};  // what refused a process or thread: "pids.max is 12 in cgroup /job"; empty: nothing did
+  bool was_killed_by_another = false;  // by SIGKILL, and not for lack of memory
+  bool shared_memory_full = false;     // /dev/shm may have been
+  SoftAndHard core;                    // in bytes
   SoftAndHard address_space;
   SoftAndHard file_size;
   SoftAndHard cpu_seconds;
@@ -51,6 +52,9 @@ struct ExitFacts {
   std::string source_lines_command{};            // shows the lines of the stack that its page has
   std::string library_folder;                    // has the shared library that was not found
   std::vector<std::string> full_file_systems{};  // "/tmp (50 GiB)"
+  std::string missing_path{};  // a file that the last lines name, and that is not there, as an absolute path
+  std::string existing_folder{};  // the innermost of its folders that is there
+  bool is_compiled = false;       // the program is an ELF file
 };
 
 // One line without a final stop; empty: nothing that would help is known.

@@ -41,21 +41,22 @@ void OomWatch::begin() {
   const bool visible = cgroup_ && access(file_of(cgroup_->path, "cgroup.procs").c_str(), F_OK) == 0;
   if (cgroup_ && !visible) cgroup_->path = "/";
   seen_ = counters();
+  mentioned_ = seen_.cgroup;
 }
 
 OomWatch::Finding OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
   const Counters now = counters();
   const bool in_cgroup = now.cgroup > seen_.cgroup;
   const bool on_machine = now.system > seen_.system;
-  if (!in_cgroup && !on_machine) {
-    const bool by_signal = status.how == ExitStatus::How::signaled && status.number == SIGKILL;
-    return by_signal && now.counts_all ? Finding{by_another, false, true, std::nullopt} : Finding{};
-  }
-  if (in_cgroup && !was_killed(status)) {
-    seen_ = now;
+  if (!was_killed(status)) {
+    if (!in_cgroup || now.cgroup <= mentioned_) return {};
+    mentioned_ = now.cgroup;
     return out_of_memory(" killed a process of this job", cgroup_->path);
   }
-  if (!was_killed(status)) return {};
+  if (!in_cgroup && !on_machine) {
+    const bool by_signal = status.how == ExitStatus::How::signaled;
+    return by_signal && now.counts_all ? Finding{by_another, false, true, std::nullopt} : Finding{};
+  }
   std::string log;
   if (on_machine) {
     log = places_.kernel_log ? places_.kernel_log() : real_kernel_log();

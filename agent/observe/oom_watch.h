@@ -54,6 +54,9 @@ class OomWatch {
   Places places_;
   std::optional<Cgroup> cgroup_;
   Counters seen_;  // kills before the job, and kills already attributed to a worker
+  // Kills in our cgroup that a worker's failure has mentioned already, without being the victim. That may be
+  // a worker whose end is reported later: its peers can end before the kernel has freed its memory.
+  std::uint64_t mentioned_ = 0;
 };
 
 }  // namespace dlaunch::agent

@@ -128,7 +128,7 @@ void Postmortem::find_cause(ProcKey key, std::int64_t pid, std::int64_t now_ns, 
   if (memory.is_out_of_memory) facts.out_of_memory = memory_by_rank(key, exit, memory.limit);
   const std::string refusals = explain_refusals(now_ns);
   add_hint(exit, refusals);
-  facts.task_limit_reached = !refusals.empty();
+  if (!refusals.empty()) facts.task_limit = task_limits().describe;
   if (exit.status.shell_code() == 128 + SIGBUS) {
     const std::string shared_memory = about_shared_memory();
     add_hint(exit, shared_memory);

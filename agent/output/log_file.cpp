@@ -86,6 +86,7 @@ void LogFile::append(std::string_view bytes) {
 }
 
 void LogFile::failed(const std::string& doing, int why) {
+  why_lost_ = why;
   if (failing_) return;
   failing_ = true;
   warn_("cannot " + doing + " " + path_ + ": " + std::strerror(why) +

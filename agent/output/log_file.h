@@ -29,6 +29,8 @@ class LogFile {
 
   // The output that could not be written.
   [[nodiscard]] const Dropped& lost() const { return lost_; }
+  // The error of the last attempt that failed (errno); 0: none did.
+  [[nodiscard]] int why_lost() const { return why_lost_; }
 
  private:
   // How many of the bytes belong into the current file.
@@ -47,6 +49,7 @@ class LogFile {
   std::uint64_t size_ = 0;
   bool between_lines_ = true;
   bool failing_ = false;
+  int why_lost_ = 0;
   Dropped lost_;
 };
 

@@ -366,6 +366,7 @@ void Output::end(int fd) {
     if (!file || file->lost().bytes == 0) continue;
     lost_in_files_.add(file->lost());
     ++files_with_gaps_;
+    why_lost_ = file->why_lost();
   }
   ended_tails_[{source.key, source.stream}] = source.tail.text();
   poller_.unwatch(fd);

@@ -112,6 +112,7 @@ class Output final : public FdHandler {
   // streams that have ended.
   [[nodiscard]] const Dropped& lost_in_files() const { return lost_in_files_; }
   [[nodiscard]] int files_with_gaps() const { return files_with_gaps_; }
+  [[nodiscard]] int why_lost() const { return why_lost_; }  // the errno of one of them; 0: there are none
   // report_loss() has warned.
   [[nodiscard]] bool lost_some() const { return lost_some_; }
 
@@ -146,6 +147,7 @@ class Output final : public FdHandler {
   bool lost_some_ = false;
   Dropped lost_in_files_;
   int files_with_gaps_ = 0;
+  int why_lost_ = 0;
   std::map<int, std::unique_ptr<Source>> sources_;
   std::map<std::pair<ProcKey, Stream>, std::string> ended_tails_;
   std::map<ProcKey, std::string> last_lines_;

@@ -166,7 +166,8 @@ void NodeProcess::write_rest_of_output() {
 }
 
 void NodeProcess::log_losses() {
-  const std::string gaps = describe_gaps(output_.lost_in_files(), output_.files_with_gaps(), files_.log_dir);
+  const std::string gaps = describe_gaps(output_.lost_in_files(), output_.files_with_gaps(),
+                                         output_.why_lost(), files_.log_dir, plan_.node.host);
   const std::string dropped =
       describe(report_.dropped, why_dropped(stopped_by_signal_, dependencies_.options.output_timeout),
                gaps.empty() ? files_.log_dir : "");

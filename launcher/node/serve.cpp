@@ -72,7 +72,13 @@ std::string what_to_do(const Error& failure, const JobPlan& plan) {
     return "check its spelling, /etc/hosts and DNS, or give this machine's address with " + plan.host_from;
   if (failure.kind == ErrorKind::timeout)
     return "this machine cannot look that name up; give its address with " + plan.host_from;
-  return "choose a free port with " + plan.port_from;
+  const std::string choose = "choose a free port with " + plan.port_from;
+  // As name_port_owner() names it.
+  const bool is_dlaunch =
+      failure.kind == ErrorKind::in_use && failure.why.find(" (dlaunch)") != std::string::npos;
+  if (!is_dlaunch || is_alone(plan.job)) return choose;
+  return "if that is node 0 of this job, start this node with another --node-rank than " +
+         std::to_string(std::max(0, plan.node.node_rank)) + "; else " + choose;
 }
 
 // Unless the user named an address: at that from which this machine reaches etcd.
@@ -128,8 +134,9 @@ Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
     }
   }
   if (!failure) return Served{};
-  std::string hint = what_to_do(*failure, plan);
-  return name_port_owner(std::move(*failure), failed_port).with_hint(std::move(hint));
+  Error named = name_port_owner(std::move(*failure), failed_port);
+  std::string hint = what_to_do(named, plan);
+  return std::move(named).with_hint(std::move(hint));
 }
 
 HttpRules http_rules_of(const JobPlan& plan, const std::string& secret) {

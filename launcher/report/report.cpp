@@ -4,6 +4,7 @@
 
 #include "agent/model/error_file.h"
 #include "agent/model/last_lines.h"
+#include "agent/model/root_cause.h"
 #include "launcher/report/clock_time.h"
 #include "store/base/sanitize.h"
 
@@ -47,6 +48,10 @@ std::string distance(Duration after) {
 
 std::string one_line(const Failure& failure) {
   return shortened(sanitize_for_terminal(describe(failure)), longest_line);
+}
+
+std::string line_of_cause(const Failure& cause) {
+  return shortened(sanitize_for_terminal(agent::describe_with_error(cause)), longest_line);
 }
 
 std::string others(const Outcome& outcome) {
@@ -101,7 +106,7 @@ std::string time_of(const Failure& cause, const std::string& before) {
 
 std::string headline(const JobReport& report, bool has_time) {
   const Failure& cause = report.outcome.cause;
-  std::string line = "failed: " + one_line(cause);
+  std::string line = "failed: " + line_of_cause(cause);
   if (!report.outcome.no_restart.empty()) {
     line += "; not restarted: " + sanitize_for_terminal(report.outcome.no_restart);
   } else if (restart_may_heal(cause.kind)) {
@@ -140,7 +145,7 @@ std::vector<std::string> end_report(const JobReport& report) {
   if (is_detailed) {
     // A long report names the cause first. The last line names it again, with how the job ended.
     if (!other_failures.empty() || !restarted.empty()) {
-      paragraphs.push_back("root cause: " + one_line(outcome.cause) + time_of(outcome.cause, ", at "));
+      paragraphs.push_back("root cause: " + line_of_cause(outcome.cause) + time_of(outcome.cause, ", at "));
       has_time = true;
     }
     const std::string error_file =

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <string>
 
+#include "agent/model/call_mismatch.h"
 #include "agent/model/error_file.h"
 #include "agent/observe/exit_remedy.h"
 #include "agent/observe/memory_events.h"
+#include "agent/observe/named_path.h"
 #include "agent/observe/stderr_hints.h"
 #include "agent/process/elf_machine.h"
 #include "store/base/cgroup.h"
@@ -47,6 +49,10 @@ void last_lines(const std::string& text) {
     const std::string why = hint_from_output(text, {ExitStatus::How::exited, code, false});
     require(is_text(why) && why.size() <= 1000 && why.find('\n') == std::string::npos);
   }
+  require(path_in_error(text, "No such file or directory").size() <= text.size());
+  require(call_mismatch_line(text).size() <= 400);
+  if (const auto mismatch = find_call_mismatch({text, text}))
+    require(is_text(mismatch->text) && is_text(mismatch->remedy) && mismatch->text.size() <= 2000);
   ExitFacts facts;
   facts.host = "b";
   facts.command = {"python3"};

@@ -85,7 +85,7 @@ class Exceptions(Cause):
     def named(self, rank, words, done, report):
         """The rank is the cause: its exit, or, if its end takes longer than dlaunch waits for it, that it left its group."""
         self.assertEqual(report["cause"]["rank"], rank, done.stderr)
-        how = "exited with code 1"
+        how = "exited with code 1(: train_mnist: cannot write checkpoint .*)?"
         if report["cause"]["kind"] == "left":
             how = r"left the group at \w+ #\d+ of group default while an exception was on its way .*"
         else:

@@ -17,6 +17,7 @@ import time
 import unittest
 
 from common import DLAUNCH, PATIENCE, TORCH_PYTHON, free_port, helpers_of, main, remedy, summary, wait_until
+from control_group import ControlGroup
 from hosts import Hosts
 
 PYTHON = TORCH_PYTHON
@@ -368,49 +369,20 @@ class OutOfMemory(Failure):
 
     def setUp(self):
         super().setUp()
-        self.group = self.make_group()
-        self.addCleanup(self.remove_group)
-
-    def make_group(self):
-        name = f"dlaunch_test_{os.getpid()}"
-        unified = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
-        root = "/sys/fs/cgroup" if unified else "/sys/fs/cgroup/memory"
-        group = os.path.join(root, name)
-        try:
-            if unified:
-                with open(os.path.join(root, "cgroup.subtree_control"), "w", encoding="utf-8") as file:
-                    file.write("+memory")
-            os.mkdir(group)
-            limits = {"memory.max": self.LIMIT, "memory.swap.max": 0} if unified else {"memory.limit_in_bytes": self.LIMIT}
-            for file_name, value in limits.items():
-                if file_name != "memory.swap.max" or os.path.exists(os.path.join(group, file_name)):
-                    with open(os.path.join(group, file_name), "w", encoding="utf-8") as file:
-                        file.write(str(value))
-        except OSError as error:
-            self.skipTest(f"no control group with a memory limit can be made here: {error}")
-        return group
-
-    def remove_group(self):
-        def is_gone():  # not until the kernel has let the last process go
-            try:
-                os.rmdir(self.group)
-            except OSError:
-                return False
-            return True
-        wait_until(is_gone, f"{self.group} is empty")
+        self.group = ControlGroup(self, memory=self.LIMIT)
 
     def test_a_job_in_a_group_that_is_too_small(self):
-        job = subprocess.run(["sh", "-c", f"echo $$ > {self.group}/cgroup.procs && exec \"$@\"", "sh", DLAUNCH, "--nproc-per-node=2", "sh",
+        job = subprocess.run([*self.group.inside(), DLAUNCH, "--nproc-per-node=2", "sh",
                               "-c", "[ $RANK = 0 ] && exec sleep 1000; exec \"$@\"", "sh", *HUNGRY],
                              capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, "TMPDIR": self.tmp})
         self.assertEqual(job.returncode, 137, job.stderr)
         self.assertRegex(summary(job.stderr),
                          r"rank 1 \(.*\) was killed by signal 9 \(SIGKILL\): the kernel's out-of-memory killer "
-                         rf"\(limit 512 MiB of cgroup \S*/{os.path.basename(self.group)}\); not restarted")
+                         rf"\(limit 512 MiB of cgroup \S*/{self.group.name}\); not restarted")
         self.assertRegex(remedy(job.stderr), r"^raise the memory limit of 512 MiB, .*: rank 1 held up to [45]\d\d(\.\d)? MiB, rank 0 holds \d.* [KM]iB$")
 
     def test_a_child_of_a_worker_is_killed(self):
-        job = subprocess.run(["sh", "-c", f"echo $$ > {self.group}/cgroup.procs && exec \"$@\"", "sh", DLAUNCH, "sh", "-c",
+        job = subprocess.run([*self.group.inside(), DLAUNCH, "sh", "-c",
                               "\"$@\"; exit 3", "sh", *HUNGRY],
                              capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, "TMPDIR": self.tmp})
         self.assertEqual(job.returncode, 3, job.stderr)

@@ -14,7 +14,8 @@ import subprocess
 import tempfile
 import unittest
 
-from common import BIN, DLAUNCH, PATIENCE, environment, is_sanitized, main, remedy, summary, wait_until
+from common import BIN, DLAUNCH, PATIENCE, environment, is_sanitized, main, remedy, summary
+from control_group import ControlGroup
 
 ALL_REDUCE = os.path.join(os.path.dirname(BIN), "tests", "all_reduce_worker")
 
@@ -173,53 +174,26 @@ class Environment(LastScreen):
 
 
 class Limits(LastScreen):
-    def make_group(self, limit):
-        """A control group with so many processes and threads; the words of a command that begins in it."""
-        unified = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
-        root = "/sys/fs/cgroup" if unified else "/sys/fs/cgroup/pids"
-        group = os.path.join(root, f"dlaunch_test_{os.getpid()}")
-        try:
-            if unified:
-                with open(os.path.join(root, "cgroup.subtree_control"), "w", encoding="utf-8") as file:
-                    file.write("+pids")
-            os.mkdir(group)
-            self.addCleanup(self.remove_group, group)
-            with open(os.path.join(group, "pids.max"), "w", encoding="utf-8") as file:
-                file.write(str(limit))
-        except OSError as error:
-            self.skipTest(f"no control group with a limit on processes can be made here: {error}")
-        return os.path.basename(group), ["sh", "-c", f"echo $$ > {group}/cgroup.procs && exec \"$@\"", "sh"]
-
-    @staticmethod
-    def remove_group(group):
-        def is_gone():  # not until the kernel has let the last process go
-            try:
-                os.rmdir(group)
-            except OSError:
-                return False
-            return True
-        wait_until(is_gone, f"{group} is empty")
-
     def test_a_worker_too_many_is_reported_with_its_cgroup(self):
-        name, inside = self.make_group(6)
-        done = self.run_job("--nproc-per-node=8", "sleep", "1000", before=inside)
+        group = ControlGroup(self, pids=6)
+        done = self.run_job("--nproc-per-node=8", "sleep", "1000", before=group.inside())
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(summary(done.stderr), rf"could not be started: .*\(pids\.max is 6 in cgroup \S*/{name}\); raise the limit on processes: ")
+        self.assertRegex(summary(done.stderr), rf"could not be started: .*\(pids\.max is 6 in cgroup \S*/{group.name}\); raise the limit on processes: ")
 
     def test_a_process_too_many_in_a_worker_is_reported_with_its_cgroup(self):
-        name, inside = self.make_group(12)
-        done = self.run_job("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do sleep 1000 & done; wait", before=inside)
+        group = ControlGroup(self, pids=12)
+        done = self.run_job("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do sleep 1000 & done; wait", before=group.inside())
         self.assertNotEqual(done.returncode, 0, done.stderr)
         self.assertRegex(summary(done.stderr), r"a limit on processes and threads was reached meanwhile "
-                         rf"\(pids\.max is 12 in cgroup \S*/{name}\)")
+                         rf"\(pids\.max is 12 in cgroup \S*/{group.name}\)")
 
     @unittest.skipUnless(os.path.exists(ALL_REDUCE), "without the gloo backend")
     def test_a_thread_too_many_is_reported_with_its_cgroup(self):
         # dlaunch, guard and keeper; four workers, and no room for a thread of each.
-        name, inside = self.make_group(8)
-        done = self.run_job("--nproc-per-node=4", ALL_REDUCE, "10", before=inside)
+        group = ControlGroup(self, pids=8)
+        done = self.run_job("--nproc-per-node=4", ALL_REDUCE, "10", before=group.inside())
         self.assertNotEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, rf"a limit on processes and threads (is|was) reached .*\(pids\.max is 8 in cgroup \S*/{name}\)")
+        self.assertRegex(done.stderr, rf"a limit on processes and threads (is|was) reached .*\(pids\.max is 8 in cgroup \S*/{group.name}\)")
         self.assertNotIn("cannot use the local address", done.stderr)
 
     def test_a_file_size_limit_is_no_silent_end(self):

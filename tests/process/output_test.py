@@ -104,7 +104,7 @@ class Files(Output):
         missing = 20000 * 11 - len(kept)
         lines = 20000 - kept.count("\n")
         self.assertRegex(summary(done.stderr), rf"^dlaunch: the log files in {self.logs}/standalone-\w+ have gaps: {lines} lines \({missing} bytes\) "
-                                                       r"could not be written, in 1 file$")
+                                                       r"could not be written, in 1 file on host \S+: File too large; raise the limit on the size of files \(ulimit -f\)$")
         done = subprocess.run([DLAUNCH, "sh", "-c", f"head -c 200000 /dev/zero > {self.dir}/large; kill -l $?"], preexec_fn=limited,
                               capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.stdout, "XFSZ\n", done.stderr)

@@ -105,13 +105,15 @@ TEST_F(CauseTest, RefusedNodeIsNamedAtTheDeadline) {
     wrong.rules = rules_of(larger);
     from(8, wrong);
   }
-  last_ = coordinator_->step(now_, AgentRefused{"an agent at 10.0.0.7", "it has another secret"});
+  last_ = coordinator_->step(
+      now_, AgentRefused{"an agent at 10.0.0.7", "it has another secret", "give it the secret"});
   now_ += seconds(60);
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   EXPECT_EQ(ending().cause.why,
             "node 1 of 2 did not join at m:29500 within 1 min 0 s (--join-timeout); refused meanwhile: host "
             "host1 (this job has "
             "--nnodes=2, not --nnodes=3), an agent at 10.0.0.7 (it has another secret)");
+  EXPECT_EQ(ending().cause.remedy, "give it the secret") << "of the last one";
 }
 
 TEST_F(CauseTest, ANodeThatCannotStartItsProgramEndsTheWait) {

@@ -54,6 +54,29 @@ TEST_F(CoordinatorTest, CauseIsTheFirstFailureInTimeNotTheFirstReported) {
   EXPECT_EQ(outcome.tallies, (std::vector<Tally>{{"exited with code 3", 2}}));
 }
 
+TEST_F(CoordinatorTest, TheRankThatCallsSomethingElseIsTheCauseThoughItReportsLast) {
+  job_.max_restarts = 0;
+  gather();
+  const auto noticed = [&](int rank, const std::string& own, int peer, const std::string& others) {
+    Failed one = failed(0, rank);
+    one.failure.tail = "t: rank " + std::to_string(rank) + ", barrier #5 of group default, peer " +
+                       std::to_string(peer) + " on b: the ranks call different operations: rank " +
+                       std::to_string(peer) + " calls " + others + ", this rank " + own;
+    one.failure.blames_peer = true;
+    return one;
+  };
+  from(0, noticed(0, "A", 3, "B"));
+  from(0, noticed(1, "A", 3, "B"));
+  from(7, noticed(3, "B", 1, "A"));
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  const Failure cause = ending().cause;
+  EXPECT_EQ(cause.rank, 3);
+  EXPECT_EQ(cause.hint,
+            "the ranks call different operations at #5 of group default: rank 3 calls B; ranks 0, 1 call A");
+  EXPECT_TRUE(cause.remedy.starts_with("find what makes rank 3 differ"));
+}
+
 TEST_F(CoordinatorTest, AmongSimultaneousFailuresOneThatBlamesAPeerIsNotTheCause) {
   job_.max_restarts = 0;
   gather();

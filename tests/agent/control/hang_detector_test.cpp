@@ -160,6 +160,11 @@ TEST_F(HangDetectorTest, ANoteShowsProcessAndStateOfTheMissingRank) {
   EXPECT_EQ(note(), common) << "the sentences of the diagnosis name it";
   EXPECT_TRUE(detector_.is_stopped(3));
   EXPECT_FALSE(detector_.is_stopped(2));
+  EXPECT_EQ(detector_.advice_on_stopped(diagnosis, world_),
+            "kill -CONT 4711 on host host1, if no debugger holds it");
+  diagnosis.missing = {2};
+  EXPECT_EQ(detector_.advice_on_stopped(diagnosis, world_), "");
+  EXPECT_EQ(detector_.advice_on_stopped({}, world_), "");
 }
 
 TEST_F(HangDetectorTest, BothHostsOfAConnectionThatDoesNotMoveAreNamed) {

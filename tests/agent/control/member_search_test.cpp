@@ -50,7 +50,7 @@ TEST_F(MemberTest, EarlyDisconnectMayMeanNoDlaunch) {
   step(LinkDown{{LossKind::broken, "connection reset by peer"}});
   ASSERT_TRUE(got<MemberEnded>());
   const Failure& cause = got<MemberEnded>()->outcome.cause;
-  EXPECT_EQ(cause.why, "lost the connection to m:29500 before the job started: connection reset by peer");
+  EXPECT_EQ(cause.why, "found no node 0 at m:29500: connection reset by peer");
   EXPECT_TRUE(cause.remedy.starts_with(
       "check that dlaunch runs as node 0 on m (torchrun cannot join a dlaunch job), --master-addr"));
 }

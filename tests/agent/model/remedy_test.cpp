@@ -35,6 +35,9 @@ TEST(Remedy, AHangIsLookedAtWhileItLasts) {
       remedy_of_hang(job, failure, false),
       "without --hang-timeout, run 'dlaunch dump j' on host b while it hangs: it shows the stacks of rank 2");
   EXPECT_EQ(remedy_of_hang(job, failure, true), "find what stopped rank 2 on host b: SIGSTOP, or a debugger");
+  EXPECT_EQ(remedy_of_stopped_rank(failure), "") << "its process is not known";
+  failure.pid = 47;
+  EXPECT_EQ(remedy_of_stopped_rank(failure), "kill -CONT 47 on host b, if no debugger holds it");
 }
 
 TEST(Remedy, TextOfTheUserIsMadeSafe) {

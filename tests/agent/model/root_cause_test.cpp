@@ -18,6 +18,24 @@ TimedFailure fell(int at_ms, std::string last_words = "", bool while_stopping = 
 }
 const char* const victim = "RuntimeError: Connection closed by peer";
 
+TEST(RootCause, TheProgramsErrorExplainsAnExit) {
+  Failure failure = fell(10, "step 3\ntrain: cannot read /data: Permission denied").failure;
+  failure.rank = 1;
+  failure.status = {ExitStatus::How::exited, 4, false};
+  EXPECT_EQ(describe_with_error(failure),
+            describe(failure) + ": train: cannot read /data: Permission denied");
+  failure.tail = "step 3";
+  EXPECT_EQ(describe_with_error(failure), describe(failure)) << "no error";
+  failure.tail = victim;
+  EXPECT_EQ(describe_with_error(failure), describe(failure)) << "another rank's";
+  failure.tail = "error: x";
+  failure.hint = "known";
+  EXPECT_EQ(describe_with_error(failure), describe(failure));
+  failure.hint.clear();
+  failure.status = {ExitStatus::How::signaled, 11, false};
+  EXPECT_EQ(describe_with_error(failure), describe(failure));
+}
+
 TEST(RootCause, IsTheFirstInTime) {
   EXPECT_EQ(root_cause({fell(30), fell(10), fell(20)}), 1U);
   EXPECT_EQ(root_cause({fell(10), fell(10)}), 0U) << "of equals the one that was told first";

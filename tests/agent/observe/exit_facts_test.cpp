@@ -43,6 +43,39 @@ TEST(ExitFacts, AMissingLibraryIsFoundBesideTheProgram) {
   EXPECT_EQ(facts.library_folder, std::filesystem::canonical(folder.path() + "/lib"));
 }
 
+TEST(ExitFacts, AMissingFileIsLookedForInItsFolders) {
+  const test::TemporaryFolder folder;
+  const std::string words = ": No such file or directory";
+  const auto look = [&](const std::string& path) {
+    ExitFacts facts;
+    facts.folder = folder.path();
+    collect_facts("p: cannot read " + path + words, facts);
+    return std::pair(facts.missing_path, facts.existing_folder);
+  };
+  const std::string path = folder.path() + "/a/b";
+  EXPECT_EQ(look(path), std::pair(path, folder.path()));
+  EXPECT_EQ(look("a/b"), std::pair(path, folder.path())) << "in the working directory";
+  std::filesystem::create_directories(folder.path() + "/a");
+  EXPECT_EQ(look(path), std::pair(path, folder.path() + "/a"));
+  std::ofstream(folder.path() + "/a/b") << "x";
+  EXPECT_EQ(look(path).first, "") << "it is there now";
+}
+
+TEST(ExitFacts, ACompiledProgramIsKnownByItsFirstBytes) {
+  const test::TemporaryFolder folder;
+  const auto is_compiled = [](const std::string& program) {
+    ExitFacts facts;
+    facts.command = {program};
+    collect_facts("", facts);
+    return facts.is_compiled;
+  };
+  EXPECT_TRUE(is_compiled("/proc/self/exe"));
+  std::ofstream(folder.path() + "/script") << "#!/bin/sh\n";
+  EXPECT_FALSE(is_compiled(folder.path() + "/script"));
+  EXPECT_FALSE(is_compiled(folder.path() + "/none"));
+  EXPECT_FALSE(is_compiled("p"));
+}
+
 TEST(ExitFacts, AFileSystemWithoutFilesIsNotFull) {
   ExitFacts facts;
   facts.folder = "/proc";

@@ -157,8 +157,10 @@ TEST(ExitRemedy, LimitsAreNamedWithTheirValues) {
   EXPECT_EQ(remedy_of_exit(exited(152), "", known), "raise ulimit -t on host b: it is 60 s");
   EXPECT_EQ(remedy_of_exit(exited(1), "open: Too many open files", known),
             "raise ulimit -n on host b before dlaunch starts; its hard limit is 4096");
-  known.task_limit_reached = true;
-  EXPECT_TRUE(remedy_of_exit(exited(1), "", known).starts_with("raise the limit on processes on host b"));
+  known.task_limit = "pids.max is 12 in cgroup /job";
+  EXPECT_EQ(remedy_of_exit(exited(1), "", known),
+            "raise the limit on processes on host b (pids.max is 12 in cgroup /job), or start fewer "
+            "processes and threads");
   known = facts();
   EXPECT_EQ(remedy_of_exit(killed(SIGXFSZ), "", known), "") << "there is no limit here";
   EXPECT_TRUE(remedy_of_exit(killed(SIGABRT), "std::bad_alloc", known).starts_with("'ulimit -c unlimited'"));
@@ -171,6 +173,32 @@ TEST(ExitRemedy, AFullDiskIsNamed) {
   known.full_file_systems = {"the file system of /tmp (50 GiB)"};
   EXPECT_EQ(remedy_of_exit(exited(1), "write: No space left on device", known),
             "free space on host b in the file system of /tmp (50 GiB)");
+}
+
+TEST(ExitRemedy, AFileThatIsNotThereIsNamedWithTheFolderThatIs) {
+  ExitFacts known = facts();
+  const auto remedy = [&] { return remedy_of_exit(exited(1), "cannot read it", known); };
+  EXPECT_EQ(remedy(), "");
+  const std::string begin = "correct the path, or copy or mount the file on host b: it has ";
+  known.missing_path = "/data/mnist/train";
+  known.existing_folder = "/data";
+  EXPECT_EQ(remedy(), begin + "/data, but no /data/mnist");
+  known.existing_folder = "/";
+  EXPECT_EQ(remedy(), begin + "/, but no /data");
+  known.existing_folder = "/data/mnist";
+  EXPECT_EQ(remedy(), begin + "/data/mnist, but no /data/mnist/train");
+}
+
+TEST(ExitRemedy, OnlyADebuggerShowsWhereASilentProgramExits) {
+  ExitFacts known = facts();
+  known.is_compiled = true;
+  known.has_gdb = true;
+  const auto remedy = [&](int code, const char* words) { return remedy_of_exit(exited(code), words, known); };
+  EXPECT_TRUE(
+      remedy(3, "").starts_with("it wrote nothing; dlaunch ... gdb -batch -ex 'catch syscall exit_group' "));
+  EXPECT_EQ(remedy(3, "loss is NaN"), "");
+  known.is_compiled = false;
+  EXPECT_EQ(remedy(3, ""), "") << "a script";
 }
 
 TEST(ExitRemedy, AMissingModuleOfPythonIsNamedWithTheInterpreter) {

@@ -67,6 +67,26 @@ TEST_F(OomWatchTest, AWorkerMayFailBecauseItsChildWasKilled) {
             "the kernel's out-of-memory killer killed a process of this job (limit 2 GiB of cgroup /a)");
 }
 
+TEST_F(OomWatchTest, AVictimThatIsReportedAfterItsPeersIsTheKernels) {
+  has_cgroup_v2();
+  kills_on_machine(1);
+  begin();
+  kills_in_group(4);
+  kills_on_machine(2);
+  EXPECT_NE(watch_.explain(8, failed).cause, "");
+  EXPECT_EQ(watch_.explain(9, failed).cause, "") << "mentioned once";
+  EXPECT_EQ(watch_.explain(7, killed).cause, limited);
+  EXPECT_TRUE(watch_.explain(10, killed).by_another);
+}
+
+TEST_F(OomWatchTest, APeerDoesNotMentionTheKillThatExplainsAVictim) {
+  has_cgroup_v2();
+  begin();
+  kills_in_group(4);
+  EXPECT_EQ(watch_.explain(7, killed).cause, limited);
+  EXPECT_EQ(watch_.explain(8, failed).cause, "");
+}
+
 TEST_F(OomWatchTest, AShellPassesTheKillOnAsACode) {
   has_cgroup_v2();
   begin();

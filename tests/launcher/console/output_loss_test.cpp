@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 namespace dlaunch::launcher {
 namespace {
 
@@ -13,7 +15,7 @@ agent::Dropped lines(const char* text) {
 
 TEST(OutputLoss, NothingIsReportedIfNothingWasDropped) {
   EXPECT_EQ(describe(DroppedOutput{}, "why", "/logs"), "");
-  EXPECT_EQ(describe_gaps({}, 0, "/logs"), "");
+  EXPECT_EQ(describe_gaps({}, 0, 0, "/logs", "b"), "");
 }
 
 TEST(OutputLoss, NamesTheStreamsTheReasonAndTheLogFiles) {
@@ -27,8 +29,13 @@ TEST(OutputLoss, NamesTheStreamsTheReasonAndTheLogFiles) {
 }
 
 TEST(OutputLoss, GapsOfLogFilesAreCounted) {
-  EXPECT_EQ(describe_gaps(lines("a\nb\n"), 1, "/logs"),
-            "the log files in /logs have gaps: 2 lines (4 bytes) could not be written, in 1 file");
+  const std::string gaps =
+      "the log files in /logs have gaps: 2 lines (4 bytes) could not be written, in 1 file on host b: ";
+  const auto described = [](int why) { return describe_gaps(lines("a\nb\n"), 1, why, "/logs", "b"); };
+  EXPECT_EQ(described(ENOSPC),
+            gaps + "No space left on device; free space there, or choose another --log-dir");
+  EXPECT_EQ(described(EFBIG), gaps + "File too large; raise the limit on the size of files (ulimit -f)");
+  EXPECT_EQ(described(EIO), gaps + "Input/output error");
 }
 
 }  // namespace

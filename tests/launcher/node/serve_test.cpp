@@ -2,6 +2,7 @@
 #include "launcher/node/serve.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <optional>
@@ -79,6 +80,21 @@ TEST_F(ServeTest, APortInUseNamesItsOwnerAndTheRemedy) {
   const std::string message = failure();
   EXPECT_NE(message.find(std::to_string(getpid())), std::string::npos) << message;
   EXPECT_TRUE(message.ends_with("; choose a free port with --master-port")) << message;
+}
+
+TEST_F(ServeTest, ANodeWhosePortAnotherDlaunchHasMayBeStartedWithTheWrongRank) {
+  plan_.job.nnodes = 2;
+  plan_.node.node_rank = 0;
+  endpoints({{"127.0.0.1", taken_port()}});
+  char before[16] = {};
+  ASSERT_EQ(prctl(PR_GET_NAME, before), 0);
+  ASSERT_EQ(prctl(PR_SET_NAME, "dlaunch"), 0);
+  const std::string message = failure();
+  ASSERT_EQ(prctl(PR_SET_NAME, before), 0);
+  EXPECT_TRUE(message.ends_with(
+      "; if that is node 0 of this job, start this node with another --node-rank than 0; else choose a "
+      "free port with --master-port"))
+      << message;
 }
 
 // Another agent of this job, on this machine, has it.
