@@ -11,7 +11,9 @@ void Runner::look_at_workers(bool in_full) {
   WorkersSeen seen;
   if (config_.records != nullptr)
     seen.activity = config_.records->activity(current_.round, config_.node.slots);
-  if (config_.worker_usage && current_.member(config_.node.agent) != nullptr)
+  // Workers with pages are judged by these, and looking at all processes takes time.
+  const bool has_pages = seen.activity.pages > 0;
+  if (!has_pages && config_.worker_usage && current_.member(config_.node.agent) != nullptr)
     seen.usage = config_.worker_usage(workers_here());
   if (in_full) seen.group_progress = at_failure_ ? *at_failure_ : group_progress();
   post(MemberEvent{std::move(seen)});
