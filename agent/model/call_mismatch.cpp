@@ -34,10 +34,13 @@ struct Report {
   int other = -1;
   std::string_view own_call;
   std::string_view other_call;
+  int here = -1;  // the rank that passes the report on, if it adds its own call
+  std::string_view call_here{};
 };
 
 // Of "train: rank 0, all_reduce #5 of group default, peer 1 on b: the ranks call different operations: rank 1
-// calls A, this rank B". If the peer "gave up" and passes that on, it is the peer's report.
+// calls A, this rank B". If a peer "gave up" and passes that on, it is that peer's report, and "; here: C"
+// follows.
 std::optional<Report> report_in(std::string_view line) {
   const std::size_t found = line.find(finding);
   if (found == std::string_view::npos) return std::nullopt;
@@ -54,14 +57,23 @@ std::optional<Report> report_in(std::string_view line) {
   const bool is_default = before.find(" of group default") != none;
   if (!is_default || own == none || peer == none || call == none || own_call == none || own_call < call)
     return std::nullopt;
-  const bool is_passed_on = before.find("it gave up") != none;
   const auto sequence = leading_number(before.substr(number + 2));
-  const auto self = leading_rank(is_passed_on ? before.substr(peer + 7) : before.substr(own + 5));
+  const auto here = leading_rank(before.substr(own + 5));
+  // The last peer is `other`; the one before, if there is one, has passed this on.
+  const std::size_t passed_by = before.rfind("peer ", before.rfind("peer ") - 1);
+  const auto self = passed_by == none ? here : leading_rank(before.substr(passed_by + 5));
   const auto other = leading_rank(after);
-  if (!sequence || !self || !other) return std::nullopt;
+  if (!sequence || !here || !self || !other) return std::nullopt;
   const std::size_t begin = call + calls.size();
-  return Report{*sequence, *self, *other, after.substr(own_call + this_rank.size()),
+  Report report{*sequence, *self, *other, after.substr(own_call + this_rank.size()),
                 after.substr(begin, own_call - begin)};
+  constexpr std::string_view here_follows = "; here: ";
+  if (const std::size_t call_here = report.own_call.find(here_follows); call_here != none) {
+    report.here = *here;
+    report.call_here = report.own_call.substr(call_here + here_follows.size());
+    report.own_call = report.own_call.substr(0, call_here);
+  }
+  return report;
 }
 
 std::string words(const std::string& call, const std::set<int>& ranks, bool is_first) {
@@ -94,6 +106,7 @@ std::optional<CallMismatch> find_call_mismatch(const std::vector<std::string_vie
       if (const auto report = report_in(output.substr(0, end))) {
         note(report->sequence, report->self, report->own_call);
         note(report->sequence, report->other, report->other_call);
+        if (report->here >= 0) note(report->sequence, report->here, report->call_here);
       }
       output.remove_prefix(std::min(output.size(), end + 1));
     }

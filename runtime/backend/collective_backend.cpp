@@ -259,7 +259,23 @@ class CollectiveBackend::Impl {
     }
     if (has_passed(operation.deadline)) error = explain_delay(operation.sequence, error);
     transport_->abort(to_string(fingerprint) + " failed there: " + message_of(error));
-    return error;
+    return with_own_call(error, fingerprint);
+  }
+
+  // A peer that gave up because the calls differ reports its own call and another rank's. With this one as
+  // well, the reports of all ranks show which rank differs.
+  static std::exception_ptr with_own_call(const std::exception_ptr& error,
+                                          const CollectiveFingerprint& fingerprint) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const DistNetworkError& e) {
+      if (loss_of(error) != page::Loss::gave_up || e.reason().find(calls_differ) == std::string::npos)
+        return error;
+      return std::make_exception_ptr(
+          DistNetworkError(e.reason() + "; here: " + to_string(fingerprint), e.context()));
+    } catch (...) {
+      return error;
+    }
   }
 
   std::size_t next_early_area() {

@@ -34,7 +34,7 @@ std::string to_string(const CollectiveFingerprint& fingerprint) {
 std::string describe_difference(int peer, const CollectiveFingerprint& theirs,
                                 const CollectiveFingerprint& ours) {
   const bool same_text = to_string(theirs) == to_string(ours);
-  return "the ranks call different operations: rank " + std::to_string(peer) + " calls " + to_string(theirs) +
+  return std::string(calls_differ) + "rank " + std::to_string(peer) + " calls " + to_string(theirs) +
          ", this rank " + to_string(ours) + (same_text ? " with other sizes of the outputs" : "");
 }
 

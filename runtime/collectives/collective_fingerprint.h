@@ -39,6 +39,9 @@ struct CollectiveFingerprint {
 // "all_reduce(1000 x float32, sum)"
 std::string to_string(const CollectiveFingerprint& fingerprint);
 
+// Begins describe_difference().
+inline constexpr const char* calls_differ = "the ranks call different operations: ";
+
 // Why two ranks' calls do not fit, for an error of this rank. REQUIRES: they differ.
 std::string describe_difference(int peer, const CollectiveFingerprint& theirs,
                                 const CollectiveFingerprint& ours);

@@ -51,6 +51,25 @@ TEST(CallMismatch, AReportThatIsPassedOnIsThePeers) {
             "the ranks call different operations at #5 of group default: rank 0 calls X; rank 1 calls Y");
 }
 
+TEST(CallMismatch, ARankThatPassesAReportOnAddsItsOwnCall) {
+  const std::string differ = "peer 2 on b: the ranks call different operations: rank 2 calls A, this rank B";
+  const std::string once =
+      "rank 3, all_reduce #5 of group default, peer 1 on b: it gave up: B failed there: " + differ +
+      "; here: A";
+  const auto found = find_call_mismatch({once});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->text,
+            "the ranks call different operations at #5 of group default: rank 1 calls B; ranks 2, 3 call A");
+  EXPECT_EQ(found->rank, 1);
+  const std::string twice =
+      "rank 0, all_reduce #5 of group default, peer 3 on b: it gave up: A failed there: peer 1 on b: it gave "
+      "up: B failed "
+      "there: " +
+      differ + "; here: A";
+  EXPECT_EQ(find_call_mismatch({twice})->text,
+            "the ranks call different operations at #5 of group default: rank 1 calls B; ranks 0, 2 call A");
+}
+
 TEST(CallMismatch, OneLineIsEnough) {
   const std::string zero = report(0, a, 1, b);
   EXPECT_EQ("step 4\n" + call_mismatch_line(zero) + "\n", zero);
