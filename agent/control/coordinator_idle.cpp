@@ -40,8 +40,19 @@ void Coordinator::on_inspected(MemberId member, const Inspected& inspected, Coor
 
 // Nothing, if the workers have no records.
 void Coordinator::report_records(CoordinatorActions& out) const {
-  for (const std::string& sentence : hang_detector_.diagnosis().sentences)
-    out.emplace_back(LogMessage{Severity::warning, "by PyTorch's records " + sentence});
+  const Diagnosis diagnosis = hang_detector_.diagnosis();
+  if (diagnosis.sentences.empty()) return;
+  Failure missing;
+  missing.kind = FailureKind::hang;
+  missing.why = "by PyTorch's records " + diagnosis.sentences.front();
+  if (!diagnosis.missing.empty()) missing.rank = diagnosis.missing.front();
+  place_worker(missing, world_);
+  Event note{EventKind::stalled, world_.round, missing.node_rank, missing.host, missing.rank};
+  note.text = describe(missing);
+  out.emplace_back(LogMessage{Severity::warning, note.text});
+  out.emplace_back(std::move(note));
+  for (std::size_t i = 1; i < diagnosis.sentences.size(); ++i)
+    out.emplace_back(LogMessage{Severity::warning, diagnosis.sentences[i]});
 }
 
 }  // namespace dlaunch::agent

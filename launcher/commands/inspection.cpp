@@ -92,7 +92,8 @@ std::int64_t program_of(std::int64_t pid) {
   constexpr std::size_t enough = 256;
   for (int i = 0; i < deepest && !is_python(pid); ++i) {
     const std::string number = std::to_string(pid);
-    const auto children = read_plain_file("/proc/" + number + "/task/" + number + "/children", enough);
+    const std::string task = std::string("/proc/").append(number).append("/task/").append(number);
+    const auto children = read_plain_file(task + "/children", enough);
     if (!children) break;
     std::string only = children->text;
     if (only.ends_with(' ')) only.pop_back();
@@ -120,7 +121,7 @@ std::vector<WorkerHere> worth_a_look(const InspectionOrder& order, const std::ma
   for (const WorkerHere& worker : order.workers) {
     if (worker.pid > 0) workers.push_back(worker);
   }
-  std::ranges::stable_partition(workers, [&](const WorkerHere& worker) {
+  std::stable_partition(workers.begin(), workers.end(), [&](const WorkerHere& worker) {
     const auto record = records.find(worker.rank);
     return record != records.end() && !record->second.flight.waits;
   });
@@ -173,7 +174,8 @@ std::vector<std::string> describe(const std::vector<RankStack>& stacks) {
     for (std::size_t i = 0; i < which.size(); ++i)
       text += (i == 0 ? "" : i + 1 == which.size() ? " and " : ", ") + std::to_string(which[i]);
     const bool is_stack = does.starts_with("in ");
-    sentences.push_back(text + (is_stack ? which.size() == 1 ? " is " : " are " : ": ") + does);
+    text += is_stack ? which.size() == 1 ? " is " : " are " : ": ";
+    sentences.push_back(text.append(does));
   }
   return sentences;
 }

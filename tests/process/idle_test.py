@@ -192,7 +192,7 @@ class Torch(Idle):
     def expect_records(self, job, ranks):
         """The folder, after the user has stopped the job."""
         others = "the other one has" if ranks == 2 else f"the other {ranks - 1} have"
-        by_records = rf"dlaunch: by PyTorch's records rank 1 never entered all_reduce #4 of group default_pg; {others} waited [\d.]+ m?s"
+        by_records = rf"dlaunch: by PyTorch's records rank 1 \(local rank 1, node 0, host \S+\) never entered all_reduce #4 of group default_pg; {others} waited [\d.]+ m?s"
         lines = self.wait_for_line(job, f"^{by_records}$")
         job.terminate()
         err = job.communicate(timeout=PATIENCE)[1]

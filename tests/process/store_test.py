@@ -208,7 +208,7 @@ class Serving(StoreCommand):
 
     def test_two_thousand_connections(self):
         _, port = self.serve()
-        ping = GREETING + b"\x0e" + struct.pack("<I", 7)
+        ping = GREETING + b"\x0d" + struct.pack("<I", 7)
         clients = []
         try:
             for _ in range(2000):

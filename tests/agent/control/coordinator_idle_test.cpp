@@ -86,9 +86,9 @@ TEST_F(IdleTest, ThePositionsFollowWhenAllNodesHaveAnswered) {
   EXPECT_EQ(sent<InspectionRequest>(),
             (std::vector<std::pair<MemberId, InspectionRequest>>{{0, {0}}, {7, {0}}}));
   EXPECT_TRUE(inspected(0, 0).empty());
-  EXPECT_EQ(inspected(7, 2),
-            Lines{"by PyTorch's records rank 3 never entered all_reduce #5 of group default_pg; the other 3 "
-                  "have waited 1 min 1 s"});
+  EXPECT_EQ(inspected(7, 2), Lines{"by PyTorch's records rank 3 (local rank 1, node 1, host host1) never "
+                                   "entered all_reduce #5 of group default_pg; the other 3 "
+                                   "have waited 1 min 1 s"});
   EXPECT_TRUE(inspected(7, 2).empty()) << "it was reported";
 }
 
@@ -110,7 +110,8 @@ TEST_F(IdleTest, BothAreSaidWhenTheUserStopsTheJob) {
   ASSERT_GE(lines.size(), 2U);
   EXPECT_EQ(lines[0], note("1 min 30 s"));
   EXPECT_EQ(lines[1],
-            "by PyTorch's records rank 3 never entered all_reduce #5 of group default_pg; the other 3 have "
+            "by PyTorch's records rank 3 (local rank 1, node 1, host host1) never entered all_reduce #5 of "
+            "group default_pg; the other 3 have "
             "waited 1 min 31 s");
 }
 
