@@ -28,13 +28,12 @@ void read_record(std::string_view json) {
   require(read.ok() && read->has_value() && **read == agent::Message(inspected));
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
+void fuzz(FuzzInput input) {
+  const std::string_view text = input.text();
   read_record(text);
   if (const auto body = launcher::body_of(text)) read_record(*body);
   for (const auto& frames : {launcher::frames_of_py_spy(text), launcher::frames_of_gdb(text)})
     require(frames.size() <= launcher::shown_frames);
-  return 0;
 }
+
+}  // namespace
