@@ -72,7 +72,7 @@ std::string what_to_do(const Error& failure, const JobPlan& plan) {
     return "check its spelling, /etc/hosts and DNS, or give this machine's address with " + plan.host_from;
   if (failure.kind == ErrorKind::timeout)
     return "this machine cannot look that name up; give its address with " + plan.host_from;
-  const std::string choose = "choose a free port with " + plan.port_from;
+  std::string choose = "choose a free port with " + plan.port_from;
   // As name_port_owner() names it.
   const bool is_dlaunch =
       failure.kind == ErrorKind::in_use && failure.why.find(" (dlaunch)") != std::string::npos;
