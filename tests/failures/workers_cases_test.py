@@ -24,6 +24,8 @@ class Workers(Failures):
           cause=r"exited with code 3", rank=RANK, host=PLACE,
           remedy=r"^it wrote nothing; dlaunch \.\.\. gdb -batch .* --args \S+/trainer \.\.\. prints the stack from which it exits$")
     def test_01_exit(self):
+        if not os.path.exists("/usr/bin/gdb"):
+            self.skipTest("gdb is not installed, and only a debugger can help")
         return self.train("exit", 1)
 
     @case(2, "a null pointer", code=139,
