@@ -271,7 +271,8 @@ void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {
   if (first) failed_first_ = when;
   // A failure that cannot be the cause is sent without its long texts: hundreds of workers may fail at once.
   const bool late = when - *failed_first_ > one_moment && failure.status.how == ExitStatus::How::exited;
-  const bool may_be_cause = first || (!failure.blames_peer && !late);
+  const bool is_blamed = awaited_ == failure.rank;  // by the first: it may need long to end
+  const bool may_be_cause = first || (!failure.blames_peer && (!late || is_blamed));
   if (!may_be_cause) {
     std::string line = call_mismatch_line(failure.tail);  // all of them together show which rank differs
     failure = brief(std::move(failure));
