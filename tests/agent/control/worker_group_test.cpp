@@ -403,10 +403,15 @@ TEST_F(WorkerGroupTest, RunningBlamedRankGetsAGraceTime) {
   EXPECT_TRUE(got<RoundFailed>()->failure.blames_peer);
   EXPECT_FALSE(got<SignalAll>());
   EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + blamed_rank_grace);
-  now_ += std::chrono::milliseconds(20);
-  exit(1, 1);
+  now_ += 2 * one_moment;
+  WorkerExited late{1, 101, {}};
+  late.exit.status.number = 1;
+  late.exit.tail = "std::bad_alloc";
+  step(late);
   ASSERT_TRUE(got<RoundFailed>());
   EXPECT_FALSE(got<RoundFailed>()->failure.while_stopping) << "it ended by itself";
+  EXPECT_EQ(got<RoundFailed>()->failure.tail, "std::bad_alloc")
+      << "it may be the cause, however late it ends";
   EXPECT_TRUE(got<SignalAll>());
 }
 
