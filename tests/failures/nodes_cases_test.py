@@ -12,9 +12,9 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-from staging import TRAINER, Above, Failures, case  # noqa: E402
+from staging import TESTS, TRAINER, Above, Failures, case  # noqa: E402
 
-from common import PATIENCE, free_port, main, wait_until  # noqa: E402
+from common import PATIENCE, free_port, is_sanitized, main, wait_until  # noqa: E402
 from hosts import Hosts  # noqa: E402
 from routed_hosts import RoutedHosts  # noqa: E402
 
@@ -83,6 +83,21 @@ class Starts(Nodes):
     def test_12_name(self):
         job = self.begin("--nnodes=2", "--node-rank=1", "--master-addr=no-such-host.invalid", f"--master-port={self.port}", "--join-timeout=2", "true")
         return self.end_screen(job, time.time())
+
+
+class Clocks(Nodes):
+    @case(26, "the workers of node 1 see a clock that is an hour ahead", code=3,
+          cause=r"rank 3 .* exited with code 3", rank=r"rank 3 \(local rank 1, node 1, ", host=r"host {other}, pid {pid}\)",
+          remedy=r"^it wrote nothing; dlaunch \.\.\. gdb -batch ")
+    def test_26_clock(self):
+        if is_sanitized():
+            self.skipTest("what is preloaded comes before the sanitizer's runtime")
+        began = time.time()
+        first = self.node(0, TRAINER, "exit", "3")
+        self.node(1, TRAINER, "exit", "3", LD_PRELOAD=os.path.join(TESTS, "libclock_ahead.so"), DLAUNCH_TEST_CLOCK_AHEAD="3600")
+        screen = self.end_screen(first, began, rank=3)
+        self.assertNotRegex(screen.text, r"\b(59|60|61) min|\bh\b", "an age is wrong by an hour")
+        return screen
 
 
 class Strangers(Nodes):
