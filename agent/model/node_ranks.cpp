@@ -112,9 +112,9 @@ std::string_view describe(Spent kind) {
 
 std::string_view describe(TimeKind kind) {
   constexpr std::array<std::string_view, time_kinds> words{
-      "before the first round", "starting",     "computing",           "in operations",    "waiting for late ranks",
-      "stopped",                "not recorded", "ended before others", "stopping workers", "between rounds",
-      "done"};
+      "before the first round", "starting",       "computing",    "in operations",
+      "waiting for late ranks", "stopped",        "not recorded", "ended before others",
+      "stopping workers",       "between rounds", "done"};
   return words.at(static_cast<std::size_t>(kind));
 }
 

@@ -15,7 +15,7 @@ namespace dlaunch::agent {
 namespace {
 
 // Texts by which PyTorch, NCCL, Gloo, libdlaunch and the system report that a peer has ended.
-constexpr std::array<std::string_view, 15> accusations{"connection reset",
+constexpr std::array<std::string_view, 16> accusations{"connection reset",
                                                        "connection closed",
                                                        "connection was closed",
                                                        "closed by peer",
@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, 15> accusations{"connection reset",
                                                        "remote process exited",
                                                        "remote process has terminated",
                                                        "has left the group",
+                                                       "it died, or the connection to it was lost",
                                                        "watchdog caught collective",
                                                        "ranks call different operations"};
 

@@ -58,7 +58,8 @@ std::string headline(const agent::JobStatus& job) {
   return "job " + sanitize_for_terminal(job.job) + " (agent " + std::to_string(job.agent) + "), node " +
          std::to_string(job.node_rank) + " of " + std::to_string(job.nnodes) + " on host " +
          sanitize_for_terminal(job.host) + ", round " + std::to_string(job.round) + ", " +
-         sanitize_for_terminal(job.state) + (job.state == "ended" ? " after " : " for ") + to_words(since) + "\n";
+         sanitize_for_terminal(job.state) + (job.state == "ended" ? " after " : " for ") + to_words(since) +
+         "\n";
 }
 
 std::string last_move(const JobDump& dump, const WorkerRecord& record) {

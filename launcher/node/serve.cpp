@@ -76,8 +76,8 @@ std::string what_to_do(const Error& failure, const JobPlan& plan) {
   // As name_port_owner() names it.
   const bool is_dlaunch =
       failure.kind == ErrorKind::in_use && failure.why.find(" (dlaunch)") != std::string::npos;
-  if (!is_dlaunch || is_alone(plan.job)) return choose;
-  return "if that is node 0 of this job, start this node with another --node-rank than " +
+  if (!is_dlaunch || is_alone(plan.job) || plan.rank_from.empty()) return choose;
+  return "if that is node 0 of this job, start this node with another " + plan.rank_from + " than " +
          std::to_string(std::max(0, plan.node.node_rank)) + "; else " + choose;
 }
 

@@ -110,6 +110,7 @@ void name_sources(const Options& options, JobPlan& plan) {
   const bool by_endpoint = !given_endpoints(options).empty();
   const bool by_own_name = !by_endpoint && !options.master_addr && alone(options) && options.local_addr;
   plan.host_from = from(by_endpoint ? "rdzv-endpoint" : by_own_name ? "local-addr" : "master-addr");
+  if (!options.lifeline) plan.rank_from = from("node-rank");
   plan.port_from = from(by_endpoint && options.endpoints.front().port ? "rdzv-endpoint" : "master-port");
 }
 

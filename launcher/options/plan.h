@@ -53,6 +53,7 @@ struct JobPlan {
   // The settings that named the first endpoint's host and port, for hints: "--master-addr".
   std::string host_from;
   std::string port_from;
+  std::string rank_from;  // the same of this node's rank; empty: --hosts has chosen it
   std::vector<std::string>
       warnings;  // settings for workers that this node does not have; an MPI without a world
   Serves serves = Serves::no;

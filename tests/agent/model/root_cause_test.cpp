@@ -75,6 +75,11 @@ TEST(RootCause, LostNodeIsTheCauseOfFailuresThatFollow) {
 TEST(RootCause, LastLinesCanBlameAPeer) {
   EXPECT_TRUE(output_blames_peer(fell(0, "torch.distributed.DistBackendError: NCCL error in: x").failure));
   EXPECT_TRUE(output_blames_peer(fell(0, "x\nBrokenPipeError: [Errno 32] Broken pipe").failure));
+  EXPECT_TRUE(output_blames_peer(
+      fell(0,
+           "x: rank 2, all_reduce #1 of group default, peer 1 on a: it died, or the connection to it "
+           "was lost (the peer closed it)")
+          .failure));
   EXPECT_FALSE(output_blames_peer(fell(0, "warning: connection refused, retrying\n1\n2\n3").failure));
   Failure said = fell(0, victim).failure;
   said.exception = "ValueError: x";

@@ -99,7 +99,7 @@ TEST_F(WorkerPagesTest, ProgressNamesTheRanksThatHaveNoPageYet) {
   made.raw().header.owner = getpid();
   made.raw().header.forming_ns = 1;
   put({3, 0}, made);
-  EXPECT_EQ(pages_.activity(3, 3), (Activity{0, 0, 0, 1}));
+  EXPECT_EQ(pages_.activity(3, 3), (Activity{0, 0, 0, 1, 1}));
   const std::vector<WorkerHere> workers{{0, 0, getpid()}, {1, 1, getpid()}, {2, 2, ended_process()}};
   const auto progress = pages_.group_progress(3, workers, 3, now);
   ASSERT_EQ(progress.size(), 1U);
@@ -112,7 +112,7 @@ TEST_F(WorkerPagesTest, ProgressNamesTheRanksThatHaveNoPageYet) {
   EXPECT_EQ(progress[0].here[2].condition, Condition::ended);
   made.raw().header.owner = ended_process();
   put({3, 0}, made);
-  EXPECT_EQ(pages_.activity(3, 3), Activity{}) << "one that has ended waits no longer";
+  EXPECT_EQ(pages_.activity(3, 3), (Activity{0, 0, 0, 0, 1})) << "one that has ended waits no longer";
 }
 
 TEST_F(WorkerPagesTest, ExitRecordIsOfTheJobsWorldOnly) {

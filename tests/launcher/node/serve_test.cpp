@@ -89,12 +89,15 @@ TEST_F(ServeTest, ANodeWhosePortAnotherDlaunchHasMayBeStartedWithTheWrongRank) {
   char before[16] = {};
   ASSERT_EQ(prctl(PR_GET_NAME, before), 0);
   ASSERT_EQ(prctl(PR_SET_NAME, "dlaunch"), 0);
-  const std::string message = failure();
+  const std::string by_hosts = failure();
+  plan_.rank_from = "--node-rank";
+  const std::string by_user = failure();
   ASSERT_EQ(prctl(PR_SET_NAME, before), 0);
-  EXPECT_TRUE(message.ends_with(
-      "; if that is node 0 of this job, start this node with another --node-rank than 0; else choose a "
-      "free port with --master-port"))
-      << message;
+  const std::string choose = "choose a free port with --master-port";
+  EXPECT_TRUE(by_hosts.ends_with("(dlaunch); " + choose)) << by_hosts;
+  EXPECT_TRUE(by_user.ends_with(
+      "; if that is node 0 of this job, start this node with another --node-rank than 0; else " + choose))
+      << by_user;
 }
 
 // Another agent of this job, on this machine, has it.
