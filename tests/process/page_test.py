@@ -102,7 +102,7 @@ class Shown(Page):
     def test_a_restart(self):
         self.start("--nproc-per-node=3", "--max-restarts=2", STRAGGLER, "crash")
         browser = self.open()
-        browser.wait_for("/^restart 1 after .*: rank 2 .* exited with code 7$/m.test(document.getElementById('incidents').innerText)")
+        browser.wait_for("/^restart 1 after .*: rank 2 .* exited with code 7( \\(.*\\))?$/m.test(document.getElementById('incidents').innerText)")
         browser.wait_for("document.querySelectorAll('#line .tick').length === 1")
         # Rank 2 had ended by itself, so nothing was to be noticed.
         browser.wait_for("/ \\((stopped in .*, )?(decided in .*, )?started in .*, first operation after .*\\)$/m.test(document.getElementById('incidents').innerText)")
