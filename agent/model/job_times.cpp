@@ -1,6 +1,7 @@
 #include "agent/model/job_times.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dlaunch::agent {
 namespace {
@@ -34,12 +35,13 @@ void JobTimes::step(TimePoint now, const JobStatus& status, const SeenOfRound& s
   stepped_ = now;
   sums_.wall = now - began_;
   const Duration of_all = passed * sums_.ranks;
+  const bool is_another_round = std::exchange(round_, status.round) != status.round;
   switch (phase_) {
     case Phase::assembling:
       sums_[TimeKind::assembling] += of_all;
       break;
     case Phase::running:
-      add_running(passed, seen);
+      add_running(passed, is_another_round ? SeenOfRound{} : seen);
       break;
     case Phase::stopping:
       sums_[TimeKind::stopping] += of_all;
@@ -54,9 +56,12 @@ void JobTimes::step(TimePoint now, const JobStatus& status, const SeenOfRound& s
       break;
   }
   const Phase next = phase_of(status);
-  if (next == Phase::running && phase_ != Phase::running) begin_round();
-  if (phase_ == Phase::running && next != Phase::running)
+  // If all workers ended by themselves, the next round may begin before anything else was seen.
+  if (phase_ == Phase::running && (next != Phase::running || is_another_round)) {
     open_.detecting = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(status.unnoticed_s));
+    phase_ = Phase::stopping;
+  }
+  if (next == Phase::running && phase_ != Phase::running) begin_round();
   phase_ = next;
 }
 

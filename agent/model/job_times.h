@@ -51,6 +51,7 @@ class JobTimes {
   TimePoint stepped_;
   TimePoint began_;
   Phase phase_ = Phase::assembling;
+  int round_ = -1;                       // of the last step
   std::map<int, RankTimes> before_;      // the last parts of each rank that ran; used for its last moments
   RestartTimes open_;                    // since the last round stopped
   std::size_t restart_ = most_restarts;  // which of restarts_ began this round; most_restarts: none

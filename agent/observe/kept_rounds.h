@@ -1,9 +1,9 @@
 // The pages of a round that did not succeed, kept in the job's log directory, for `dlaunch dump` and `dlaunch
 // trace` after the job:
 //
-//   <job's log directory>/attempt_<round>/records/node.json               the node's status when the round
-//   ended
-//                                                 <round>_<local rank>.page  of each worker that has one
+//   <job's log directory>/attempt_<round>/records/
+//       node.json                   the node's status when the round ended
+//       <round>_<local rank>.page   of each worker that has one
 //
 // Accesses only files. Not thread-safe.
 #pragma once

@@ -30,14 +30,8 @@ RankWatch::RankWatch(Dependencies dependencies, Config config)
 
 void RankWatch::take(TimePoint now, const agent::JobStatus& status,
                      const std::vector<agent::WorkerLook>& looks) {
-  const std::optional<int> before = round_;
-  if (!looks.empty() && std::exchange(round_, status.round) != status.round) {
+  if (!looks.empty() && std::exchange(round_, status.round) != status.round)
     history_.begin_round(now - in_seconds(status.state_age_s));
-    // If all workers ended by themselves, the next round may begin before anything else was seen.
-    agent::JobStatus ended = status;
-    ended.state = "stopping";
-    if (before) times_.step(now, ended, {});
-  }
   history_.look(now, looks);
   times_.step(now, status, history_.times().seen());
   stragglers_.look(now, status, looks);

@@ -17,6 +17,7 @@ class JobTimesTest : public ::testing::Test {
   void step(int at_s, const char* state, const SeenOfRound& seen) {
     JobStatus status;
     status.state = state;
+    status.round = round_;
     status.unnoticed_s = unnoticed_s_;
     times_.step(TimePoint(seconds(100 + at_s)), status, seen);
     EXPECT_EQ(sums().total(), 2 * sums().wall) << "the parts add up to ranks x time";
@@ -30,6 +31,7 @@ class JobTimesTest : public ::testing::Test {
   }
 
   double unnoticed_s_ = 0;
+  int round_ = 0;
   JobTimes times_{2, TimePoint(seconds(100))};
 };
 
@@ -76,6 +78,16 @@ TEST_F(JobTimesTest, EachPartOfARestart) {
   ASSERT_EQ(times_.restarts().size(), 1U);
   EXPECT_EQ(times_.restarts()[0],
             (RestartTimes{milliseconds(2500), seconds(2), seconds(1), seconds(1), milliseconds(1500)}));
+}
+
+TEST_F(JobTimesTest, ARoundThatEndsByItselfIsARestartToo) {
+  step(1, "running");
+  step(3, "running", {{0, spent(Spent::computing, 2)}, {1, spent(Spent::computing, 2)}});
+  round_ = 1;
+  step(4, "running");
+  ASSERT_EQ(times_.restarts().size(), 1U);
+  EXPECT_EQ(times_.restarts()[0], RestartTimes{});
+  EXPECT_EQ(sums()[TimeKind::computing], seconds(6)) << "as before";
 }
 
 TEST_F(JobTimesTest, WhatTurnsOutToBeAStartIsMoved) {
