@@ -398,6 +398,7 @@ if(TARGET dlaunch_cuda AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE 
     dlaunch_test(NAME nccl_test LABELS runtime TIMEOUT 120
     SOURCES
       runtime/backends/nccl/nccl_failures_test.cpp
+      runtime/backends/nccl/nccl_graphs_test.cpp
       runtime/backends/nccl/nccl_groups_test.cpp
       runtime/backends/nccl/nccl_streams_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host cuda_double

@@ -42,6 +42,10 @@ std::function<bool()> order_of(const Work& inner) {
   return [inner] { return inner.order_stream(); };
 }
 
+WorkSource source_after(const Work& inner) {
+  return inner.is_captured() ? WorkSource::of_captured(order_of(inner)) : WorkSource(order_of(inner));
+}
+
 // For ever.
 void keep(OfTheOriginal one) {
   static std::mutex& mutex = *new std::mutex;
@@ -193,7 +197,7 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
       report_end(trace, true);
       return {};
     }
-    work = finish_with_context(WorkSource(order_of(inner)), inner, context(), trace);
+    work = finish_with_context(source_after(inner), inner, context(), trace);
   } catch (...) {
     report_end(trace, false);
     const std::exception_ptr error = located(std::current_exception(), context());
@@ -254,7 +258,8 @@ Work GroupImpl::run_message(const OperationSpec& call, int peer, Tag tag, const 
       report_end(trace, true);
       return inner;
     }
-    return finish_with_context(WorkSource::of_message(order_of(inner)), inner, context(), trace);
+    return finish_with_context(WorkSource::of_message(order_of(inner), inner.is_captured()), inner, context(),
+                               trace);
   } catch (...) {
     report_end(trace, false);
     const std::exception_ptr error = located(std::current_exception(), context());

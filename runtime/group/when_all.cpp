@@ -1,20 +1,30 @@
 #include "runtime/group/when_all.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
 
 namespace dlaunch::internal {
 
+namespace {
+
+WorkSource source_after(const std::vector<Work>& works) {
+  const auto order = [works] {
+    bool is_ordered = true;
+    for (const Work& work : works) is_ordered &= work.order_stream();
+    return is_ordered;
+  };
+  return std::ranges::any_of(works, &Work::is_captured) ? WorkSource::of_captured(order) : WorkSource(order);
+}
+
+}  // namespace
+
 Work when_all(std::span<const Work> works) {
   if (works.empty()) return {};
   struct State {
     explicit State(std::span<const Work> all)
-        : works(all.begin(), all.end()), left(works.size()), source([its = works] {
-            bool is_ordered = true;
-            for (const Work& work : its) is_ordered &= work.order_stream();
-            return is_ordered;
-          }) {}
+        : works(all.begin(), all.end()), left(works.size()), source(source_after(works)) {}
     std::vector<Work> works;
     std::atomic<std::size_t> left;
     WorkSource source;

@@ -50,6 +50,7 @@ struct Work::State {
 
   const bool is_message;
   const std::function<bool()> order;  // if it runs on a stream
+  const bool is_captured;             // into a graph
   const OwnProcess own_process;
 
   std::mutex mutex;
@@ -62,8 +63,8 @@ struct Work::State {
   bool seen = false;  // the program has read the result
   std::optional<WaitRecord> awaited;
 
-  State(bool of_message, std::function<bool()> order_stream)
-      : is_message(of_message), order(std::move(order_stream)) {}
+  State(bool of_message, std::function<bool()> order_stream, bool captured = false)
+      : is_message(of_message), order(std::move(order_stream)), is_captured(captured) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -129,7 +130,7 @@ bool Work::order_stream() const {
   if (!state_) return true;
   {
     const auto lock = state_->look();
-    if (state_->has_ended()) return !state_->error;
+    if (state_->has_ended() && (state_->error || !state_->is_captured)) return !state_->error;
     if (!state_->own_process.is_this()) throw DistError(forked_copy);
   }
   return state_->order && state_->order();
@@ -166,6 +167,8 @@ bool Work::is_completed() const {
 }
 
 bool Work::is_on_stream() const { return state_ && state_->order; }
+
+bool Work::is_captured() const { return state_ && state_->is_captured; }
 
 bool Work::has_ended() const {
   if (!state_) return true;
@@ -224,8 +227,11 @@ WorkSource::WorkSource() : WorkSource(std::function<bool()>()) {}
 WorkSource::WorkSource(std::function<bool()> order)
     : WorkSource(std::make_shared<Work::State>(false, std::move(order))) {}
 WorkSource::WorkSource(std::shared_ptr<Work::State> state) : state_(std::move(state)) {}
-WorkSource WorkSource::of_message(std::function<bool()> order) {
-  return WorkSource(std::make_shared<Work::State>(true, std::move(order)));
+WorkSource WorkSource::of_message(std::function<bool()> order, bool is_captured) {
+  return WorkSource(std::make_shared<Work::State>(true, std::move(order), is_captured));
+}
+WorkSource WorkSource::of_captured(std::function<bool()> order) {
+  return WorkSource(std::make_shared<Work::State>(false, std::move(order), true));
 }
 Work WorkSource::work() const { return Work(state_); }
 void WorkSource::succeed() const { state_->complete(state_, nullptr, -1, true); }

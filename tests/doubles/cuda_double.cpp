@@ -43,6 +43,11 @@ cudaError_t state() {
   return is_broken ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
+cudaError_t state_outside_captures() {
+  const cudaError_t error = doubles::streams().check_no_capture();
+  return error != cudaSuccess ? error : state();
+}
+
 Place place_of(cudaEvent_t event) {
   const std::lock_guard lock(event->mutex);
   return event->place;
@@ -166,6 +171,14 @@ DOUBLE const char* cudaGetErrorString(cudaError_t error) {
       return "an illegal memory access was encountered";
     case cudaErrorNotReady:
       return "device not ready";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureUnjoined:
+      return "capturing stream has unjoined work";
+    case cudaErrorCapturedEvent:
+      return "operation not permitted on an event last recorded in a capturing stream";
     case cudaErrorMemoryAllocation:
       return "out of memory";
     default:
@@ -175,13 +188,14 @@ DOUBLE const char* cudaGetErrorString(cudaError_t error) {
 DOUBLE cudaError_t cudaGetLastError() { return state(); }
 
 DOUBLE cudaError_t cudaMalloc(void** address, size_t bytes) {
-  if (state() != cudaSuccess) return state();
+  if (const cudaError_t error = state_outside_captures(); error != cudaSuccess) return error;
   *address = doubles::device_memory().allocate(bytes);
   return *address != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 // Waits for the device, as the real one does.
 DOUBLE cudaError_t cudaFree(void* address) {
   if (address == nullptr) return state();
+  if (const cudaError_t error = doubles::streams().check_no_capture(); error != cudaSuccess) return error;
   doubles::streams().wait_for_device(device_of_thread);
   return doubles::device_memory().free(address) ? state() : cudaErrorInvalidValue;
 }
@@ -195,7 +209,7 @@ DOUBLE cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
 }
 // Unlike the real one it waits for nothing: a copy that still uses the memory is reported.
 DOUBLE cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned /*flags*/) {
-  if (state() != cudaSuccess) return state();
+  if (const cudaError_t error = state_outside_captures(); error != cudaSuccess) return error;
   *address = doubles::pinned_memory().allocate(bytes);
   return *address != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
@@ -204,11 +218,20 @@ DOUBLE cudaError_t cudaFreeHost(void* address) {
 }
 DOUBLE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/,
                                    cudaStream_t stream) {
-  if (bytes > 0) doubles::streams().add(doubles::stream_of(stream), copy(to, from, bytes));
+  if (bytes == 0) return state();
+  for (const void* const address : {static_cast<const void*>(to), from}) {
+    // As the real one, which takes it for the address of host memory.
+    if (doubles::device_memory().is_device(address) && !doubles::device_memory().find(address, bytes))
+      return cudaErrorInvalidValue;
+  }
+  doubles::streams().add(doubles::stream_of(stream), copy(to, from, bytes));
   return state();
 }
 DOUBLE cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  // Memory that is not page-locked has been read: the real one does not wait until it is on the device.
+  if (!doubles::device_memory().is_device(from) && !doubles::pinned_memory().holds(from, bytes))
+    return error != cudaSuccess ? error : state();
   doubles::streams().wait(doubles::streams().end_of(doubles::stream_of(nullptr)));
   return error != cudaSuccess ? error : state();
 }
@@ -237,36 +260,31 @@ DOUBLE cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return state();
 }
 DOUBLE cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (doubles::streams().capture_status(doubles::stream_of(stream)) != cudaStreamCaptureStatusNone)
+    return cudaErrorStreamCaptureUnsupported;
   doubles::streams().wait(doubles::streams().end_of(doubles::stream_of(stream)));
   return state();
 }
 DOUBLE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   const Place place = place_of(event);
+  if (place.capture && !doubles::streams().is_open(place.capture)) return cudaErrorCapturedEvent;
   if (place.stream) doubles::streams().add(doubles::stream_of(stream), [] { return true; }, {place});
-  return state();
-}
-DOUBLE cudaError_t cudaStreamIsCapturing(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
-  return state();
-}
-DOUBLE cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  thread_local cudaStreamCaptureMode own = cudaStreamCaptureModeGlobal;
-  std::swap(own, *mode);
   return state();
 }
 // It may block, and no other stream waits for it.
 DOUBLE cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   enum class Stage { waiting, running, returned };
-  const auto stage = std::make_shared<std::atomic<Stage>>(Stage::waiting);
-  doubles::streams().add(doubles::stream_of(stream), [=] {
-    if (*stage == Stage::waiting) {
-      *stage = Stage::running;
-      std::thread([=] {
-        function(data);
-        *stage = Stage::returned;
-      }).detach();
-    }
-    return *stage == Stage::returned;
+  doubles::streams().add_made(doubles::stream_of(stream), [=]() -> doubles::Step {
+    return [=, stage = std::make_shared<std::atomic<Stage>>(Stage::waiting)] {
+      if (*stage == Stage::waiting) {
+        *stage = Stage::running;
+        std::thread([=] {
+          function(data);
+          *stage = Stage::returned;
+        }).detach();
+      }
+      return *stage == Stage::returned;
+    };
   });
   return state();
 }
@@ -290,11 +308,14 @@ DOUBLE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 DOUBLE cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Place place = place_of(event);
+  if (place.capture) return cudaErrorCapturedEvent;
+  if (const cudaError_t error = doubles::streams().check_no_capture(); error != cudaSuccess) return error;
   if (place.stream && !doubles::streams().is_reached(place)) return cudaErrorNotReady;
   return state();
 }
 DOUBLE cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Place place = place_of(event);
+  if (place.capture) return cudaErrorCapturedEvent;
   if (place.stream) doubles::streams().wait(place);
   return state();
 }

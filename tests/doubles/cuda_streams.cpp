@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/doubles/cuda_graphs.h"
+
 namespace doubles {
 
 namespace {
@@ -25,9 +27,13 @@ std::uint64_t seed() {
 
 std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
 
-bool has_passed(const Place& place) { return place.stream->completed >= place.number; }
+bool has_passed(const Place& place) { return !place.capture && place.stream->completed >= place.number; }
+
+thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 
 }  // namespace
+
+cudaStreamCaptureMode& capture_mode_of_thread() { return mode_of_thread; }
 
 Streams::Streams() : random_(seed()) {}
 
@@ -46,6 +52,7 @@ StreamPointer Streams::make(int device, bool is_blocking) {
 
 void Streams::forget(const StreamPointer& stream) {
   const std::lock_guard lock(mutex_);
+  stream->is_forgotten = true;
   if (stream->entries.empty()) std::erase(all_, stream);
 }
 
@@ -60,7 +67,13 @@ StreamPointer Streams::default_stream(int device) {
 }
 
 void Streams::add(const StreamPointer& stream, Step step, std::vector<Place> after) {
+  add_made(
+      stream, [step = std::move(step)] { return step; }, std::move(after));
+}
+
+void Streams::add_made(const StreamPointer& stream, const StepMaker& make, std::vector<Place> after) {
   const std::lock_guard lock(mutex_);
+  if (capture(stream, make, after)) return;
   const bool is_default = std::ranges::find(defaults_, stream) != defaults_.end();
   for (const StreamPointer& other : all_) {
     if (other == stream || other->device != stream->device || !other->is_blocking || !stream->is_blocking)
@@ -69,14 +82,82 @@ void Streams::add(const StreamPointer& stream, Step step, std::vector<Place> aft
     if (is_default || other_is_default) after.push_back({other, other->enqueued});
   }
   const auto delay = draw_locked(1) == 0 ? microseconds(0) : microseconds(draw_locked(latest_us));
-  stream->entries.push_back({std::move(step), std::move(after), now() + delay});
+  stream->entries.push_back({make(), std::move(after), now() + delay});
   ++stream->enqueued;
   if (!std::exchange(is_running_, true)) std::thread([this] { run(); }).detach();  // ends with the process
   changed_.notify_all();
 }
 
+bool Streams::capture(const StreamPointer& stream, const StepMaker& make, const std::vector<Place>& after) {
+  for (const Place& place : after) {
+    if (stream->capture || !place.capture) continue;
+    stream->capture = place.capture;
+    place.capture->streams.push_back(stream);
+  }
+  if (!stream->capture) return false;
+  Capture& graph = *stream->capture;
+  CapturedNode node{stream, make, {}};
+  if (stream->last_node) node.after.push_back(*stream->last_node);
+  for (const Place& place : after) {
+    if (place.capture != stream->capture) graph.is_invalid = true;  // of what is outside of the graph
+    node.after.push_back(place.node);
+  }
+  stream->last_node = graph.nodes.size();
+  graph.nodes.push_back(std::move(node));
+  return true;
+}
+
+cudaError_t Streams::begin_capture(const StreamPointer& stream, cudaStreamCaptureMode mode) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(defaults_, stream) != defaults_.end()) return cudaErrorStreamCaptureUnsupported;
+  if (stream->capture) return cudaErrorIllegalState;
+  stream->capture = std::make_shared<Capture>(Capture{stream, mode, &mode_of_thread, false, {}, {stream}});
+  captures_.push_back(stream->capture);
+  return cudaSuccess;
+}
+
+cudaError_t Streams::end_capture(const StreamPointer& stream, std::shared_ptr<Capture>& made) {
+  const std::lock_guard lock(mutex_);
+  if (!stream->capture || stream->capture->origin != stream) return cudaErrorIllegalState;
+  made = stream->capture;
+  std::erase(captures_, made);
+  const bool all_joined = is_joined(*made);
+  for (const StreamPointer& one : made->streams) {
+    one->capture = nullptr;
+    one->last_node.reset();
+  }
+  if (made->is_invalid) return cudaErrorStreamCaptureInvalidated;
+  return all_joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
+}
+
+bool Streams::is_open(const std::shared_ptr<Capture>& capture) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(captures_, capture) != captures_.end();
+}
+
+cudaStreamCaptureStatus Streams::capture_status(const StreamPointer& stream) {
+  const std::lock_guard lock(mutex_);
+  if (!stream->capture) return cudaStreamCaptureStatusNone;
+  return stream->capture->is_invalid ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
+}
+
+cudaError_t Streams::check_no_capture() {
+  const std::lock_guard lock(mutex_);
+  cudaError_t result = cudaSuccess;
+  for (const std::shared_ptr<Capture>& capture : captures_) {
+    const bool is_own = capture->thread == &mode_of_thread && capture->mode != cudaStreamCaptureModeRelaxed;
+    const bool is_global =
+        capture->mode == cudaStreamCaptureModeGlobal && mode_of_thread == cudaStreamCaptureModeGlobal;
+    if (mode_of_thread == cudaStreamCaptureModeRelaxed || !(is_own || is_global)) continue;
+    capture->is_invalid = true;
+    result = cudaErrorStreamCaptureUnsupported;
+  }
+  return result;
+}
+
 Place Streams::end_of(const StreamPointer& stream) {
   const std::lock_guard lock(mutex_);
+  if (stream->capture) return {stream, 0, stream->capture, stream->last_node.value_or(0)};
   return {stream, stream->enqueued};
 }
 
@@ -123,6 +204,7 @@ bool Streams::run_one(std::unique_lock<std::mutex>& lock) {
   Stream::Entry ended = std::move(entry);
   stream->entries.pop_front();
   ++stream->completed;
+  if (stream->is_forgotten && stream->entries.empty()) std::erase(all_, stream);
   changed_.notify_all();
   lock.unlock();
   ended = {};  // what it holds may call back

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "tests/runtime/cuda/device_values.h"
@@ -74,12 +75,93 @@ TEST(CudaDouble, FreedMemoryIsNotThere) {
   int value = 1;
   require(cudaMalloc(&memory, sizeof value), "cudaMalloc");
   require(cudaFree(memory), "cudaFree");
+  EXPECT_EQ(cudaMemcpy(memory, &value, sizeof value, cudaMemcpyDefault), cudaErrorInvalidValue);
   EXPECT_EXIT(
       {
-        (void)cudaMemcpy(memory, &value, sizeof value, cudaMemcpyDefault);
+        (void)cudaMemsetAsync(memory, 0, sizeof value, nullptr);
+        (void)cudaStreamSynchronize(nullptr);
         std::_Exit(cudaGetLastError() == cudaErrorIllegalAddress ? 7 : 0);
       },
-      testing::ExitedWithCode(7), "cudaMemcpyAsync touched device memory that is not allocated");
+      testing::ExitedWithCode(7), "cudaMemsetAsync touched device memory that is not allocated");
+}
+
+// What the program overwrites next may still be on its way to the device.
+TEST(CudaDouble, ACopyFromPageableMemoryReturnsBeforeItsEnd) {
+  const auto [stream, unused] = two_streams();
+  const DeviceValues<int> values({0});
+  const DeviceValues<int> copied({0});
+  int times_late = 0;
+  for (int i = 1; i <= 50; ++i) {
+    require(cudaMemcpy(values.data(), &i, sizeof i, cudaMemcpyDefault), "cudaMemcpy");
+    require(cudaMemcpyAsync(copied.data(), values.data(), sizeof i, cudaMemcpyDefault, stream),
+            "cudaMemcpyAsync");
+    require(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    times_late += copied.get().front() == i ? 0 : 1;
+  }
+  EXPECT_GT(times_late, 0);
+  require(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  require(cudaStreamDestroy(unused), "cudaStreamDestroy");
+}
+
+struct Captured {
+  cudaError_t error = cudaSuccess;
+  cudaGraph_t graph = nullptr;
+};
+
+template <class Body>
+Captured capture(cudaStream_t stream, cudaStreamCaptureMode mode, const Body& body) {
+  require(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture");
+  body();
+  Captured result;
+  result.error = cudaStreamEndCapture(stream, &result.graph);
+  return result;
+}
+
+TEST(CudaDouble, AGraphHasWhatOtherStreamsDoWhenTheyAreJoined) {
+  const auto [first, second] = two_streams();
+  const DeviceValues<int> from({1});
+  const DeviceValues<int> to({0});
+  cudaEvent_t event = nullptr;
+  require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  const auto fork = [&] {
+    require(cudaEventRecord(event, first), "cudaEventRecord");
+    require(cudaStreamWaitEvent(second, event, 0), "cudaStreamWaitEvent");
+    require(cudaMemcpyAsync(to.data(), from.data(), sizeof(int), cudaMemcpyDefault, second),
+            "cudaMemcpyAsync");
+  };
+  EXPECT_EQ(capture(first, cudaStreamCaptureModeGlobal, fork).error, cudaErrorStreamCaptureUnjoined);
+  const Captured joined = capture(first, cudaStreamCaptureModeGlobal, [&] {
+    fork();
+    require(cudaEventRecord(event, second), "cudaEventRecord");
+    EXPECT_EQ(cudaEventQuery(event), cudaErrorCapturedEvent);
+    require(cudaStreamWaitEvent(first, event, 0), "cudaStreamWaitEvent");
+  });
+  EXPECT_EQ(joined.error, cudaSuccess);
+  EXPECT_EQ(to.get().front(), 0);
+  cudaGraphExec_t exec = nullptr;
+  require(cudaGraphInstantiateWithFlags(&exec, joined.graph, 0), "cudaGraphInstantiateWithFlags");
+  for (const int value : {2, 3}) {
+    from.set({value});
+    require(cudaGraphLaunch(exec, first), "cudaGraphLaunch");
+    require(cudaStreamSynchronize(first), "cudaStreamSynchronize");
+    EXPECT_EQ(to.get().front(), value);
+  }
+  require(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
+  require(cudaGraphDestroy(joined.graph), "cudaGraphDestroy");
+  require(cudaEventDestroy(event), "cudaEventDestroy");
+}
+
+TEST(CudaDouble, ACallThatACaptureForbidsInvalidatesIt) {
+  const auto [stream, unused] = two_streams();
+  void* memory = nullptr;
+  const auto allocate = [&] { (void)cudaMalloc(&memory, 1); };
+  EXPECT_EQ(capture(stream, cudaStreamCaptureModeGlobal, allocate).error, cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(capture(stream, cudaStreamCaptureModeRelaxed, allocate).error, cudaSuccess);
+  const auto in_other_thread = [&] { std::thread(allocate).join(); };
+  EXPECT_EQ(capture(stream, cudaStreamCaptureModeGlobal, in_other_thread).error,
+            cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(capture(stream, cudaStreamCaptureModeThreadLocal, in_other_thread).error, cudaSuccess);
+  require(cudaStreamDestroy(unused), "cudaStreamDestroy");
 }
 
 // A program that does not wait for the copy changes what is copied.

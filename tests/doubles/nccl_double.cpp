@@ -105,8 +105,9 @@ ncclResult_t launch(ncclComm_t communicator, cudaStream_t stream, std::vector<Ca
     if (communicator->state->error != ncclSuccess) return communicator->state->error;
     communicator->answers_left = communicator->is_blocking ? 0 : doubles::streams().draw(most_answers);
     communicator->in_progress = [state = communicator->state, where, calls = std::move(calls)] {
-      const auto made = std::make_shared<doubles::Launch>(state, calls, ++launches);
-      doubles::streams().add(where, [made] { return made->step(); });
+      doubles::streams().add_made(where, [state, calls]() -> doubles::Step {
+        return [made = std::make_shared<doubles::Launch>(state, calls, ++launches)] { return made->step(); };
+      });
     };
   }
   return progress_of_call(communicator);

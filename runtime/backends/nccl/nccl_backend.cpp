@@ -29,6 +29,12 @@ constexpr int looks_without_pause = 150;
 constexpr microseconds pause_between_looks(100);
 constexpr int multi_rank_version = 23000;  // the first that allows several ranks on one device
 
+constexpr const char* not_connected_before_capture =
+    "the current stream is being captured into a CUDA graph, and the ranks have not connected their GPUs "
+    "yet: "
+    "call "
+    "barrier() before the capture, or name the device (device_id) when the group is made";
+
 bool is_switched_on(const char* variable) { return process_environment(variable).value_or("0") == "1"; }
 
 bool may_share_devices(int version) {
@@ -112,15 +118,30 @@ CudaEvent NcclBackend::enqueue(int device, Deadline deadline, const Call& call) 
 
 // The stream may be another thread's when it waits: so the device is set, too.
 WorkSource NcclBackend::source_of(const CudaEvent& end, int device) const {
-  if (waits_block_) return {};
-  return WorkSource([end, device, &nccl = nccl_] {
+  const bool is_captured = is_capturing(device);
+  if (waits_block_ && !is_captured) return {};
+  const auto order = [end, device, &nccl = nccl_] {
     try {
       const DeviceScope scope(nccl, device);
-      return nccl.cudaStreamWaitEvent(current(device), end.get(), 0) == cudaSuccess;
+      if (nccl.cudaStreamWaitEvent(current(device), end.get(), 0) == cudaSuccess) return true;
+      (void)nccl.cudaGetLastError();  // it is none for the program
     } catch (const DistError&) {
-      return false;  // the error of the operation says more
+      // The error of the operation says more.
     }
-  });
+    return false;
+  };
+  return is_captured ? WorkSource::of_captured(order) : WorkSource(order);
+}
+
+bool NcclBackend::is_capturing(int device) const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  return nccl_.cudaStreamIsCapturing(current(device), &status) == cudaSuccess &&
+         status != cudaStreamCaptureStatusNone;
+}
+
+void NcclBackend::hand_over(NcclWatchdog::Watched started, int device) {
+  if (is_capturing(device)) return started.source.succeed();
+  watchdog_.watch(std::move(started));
 }
 
 template <class Call>
@@ -129,7 +150,7 @@ Work NcclBackend::start(int device, const Place& place, const Call& call) {
   const std::unique_lock lock(mutex_);
   const CudaEvent end = enqueue(device, place.deadline, call);
   const WorkSource source = source_of(end, device);
-  watchdog_.watch({place.sequence, place.deadline, end, source, place.sender});
+  hand_over({place.sequence, place.deadline, end, source, place.sender}, device);
   return source.work();
 }
 
@@ -179,7 +200,7 @@ void NcclBackend::end_together() {
     for (const NcclWatchdog::Watched& one : batch.works) one.source.fail(std::current_exception());
     throw;
   }
-  for (NcclWatchdog::Watched& one : batch.works) watchdog_.watch(std::move(one));
+  for (NcclWatchdog::Watched& one : batch.works) hand_over(std::move(one), *batch.device);
 }
 
 Work NcclBackend::all_reduce(const Tensor& tensor, const Reduction& reduction, const Operation& operation) {
@@ -200,11 +221,13 @@ Work NcclBackend::all_gather(std::span<const Tensor> outputs, const Tensor& inpu
                });
 }
 
-// The caller waits for it on the host, as in torch.distributed.
+// The caller waits for it on the host, as in torch.distributed; in a graph its stream does.
 Work NcclBackend::barrier(const Operation& operation) {
   const int device = device_ >= 0 ? device_.load() : choose_device(nccl_, named_device_);
+  if (device_ < 0 && is_capturing(device)) throw DistBackendError(not_connected_before_capture);
   const Work all_here =
       start(device, Place{operation.sequence, operation.deadline}, [](NcclCalls& calls) { calls.barrier(); });
+  if (is_capturing(device)) return all_here;
   const WorkSource on_host;
   all_here.then([on_host](const Work& work) {
     if (const std::exception_ptr error = work.exception()) return on_host.fail(error);
@@ -275,10 +298,8 @@ std::string NcclBackend::why_not(const CallSubject& call) {
     return "the tensor is on cuda:" + std::to_string(call.device->index) +
            ", and the group uses cuda:" + std::to_string(own) + " of this rank";
   }
-  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  if (call.device && nccl_.cudaStreamIsCapturing(current(call.device->index), &capturing) == cudaSuccess &&
-      capturing != cudaStreamCaptureStatusNone) {
-    return "the current stream is being captured into a CUDA graph, which this backend does not support";
+  if (call.device && device_ < 0 && is_capturing(call.device->index)) {
+    return not_connected_before_capture;
   }
   return why_nccl_cannot(call, rank_);
 }

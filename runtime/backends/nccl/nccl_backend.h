@@ -77,6 +77,10 @@ class NcclBackend final : public Backend {
   template <class Call>
   CudaEvent enqueue(int device, Deadline deadline, const Call& call);
   [[nodiscard]] WorkSource source_of(const CudaEvent& end, int device) const;
+  // What was started on `device` just now: the watchdog sees to its end, or it is a part of a graph.
+  void hand_over(NcclWatchdog::Watched started, int device);
+  // Whether the calling thread's current stream is being captured into a graph.
+  [[nodiscard]] bool is_capturing(int device) const;
 
   void connect(int device, BackendStore& store, Deadline deadline, const LossCheck& check);
   NcclCommunicator& communicator(int device, Deadline deadline);

@@ -1,5 +1,7 @@
 #include "runtime/backends/nccl/nccl_watchdog.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -17,6 +19,11 @@ using std::chrono::microseconds;
 // Between two looks: short after something has happened, then longer and longer.
 constexpr microseconds shortest_pause(20);
 constexpr microseconds longest_pause(1000);
+// After the last operation has ended: how long the thread looks for others, and how often.
+constexpr microseconds stays_awake(2000);
+constexpr microseconds pause_without_work(50);
+// Of the kernel's timers: its default would make the shortest pause three times as long.
+constexpr unsigned long timer_slack_ns = 1000;
 // Between two checks for errors, which may keep a call of the program waiting.
 constexpr microseconds between_checks(1000);
 
@@ -39,7 +46,7 @@ void NcclWatchdog::watch(Watched one) {
     if (!failure_) {
       if (!thread_.joinable()) thread_ = start_thread([this] { run(); });
       running_.push_back(std::move(one));
-      if (running_.size() == 1) changed_.notify_all();  // else it looks from time to time anyway
+      if (is_asleep_) changed_.notify_all();  // else it looks from time to time anyway
       return;
     }
   }
@@ -57,59 +64,94 @@ bool NcclWatchdog::drain(Deadline deadline) {
 }
 
 void NcclWatchdog::run() {
+  (void)prctl(PR_SET_TIMERSLACK, timer_slack_ns);
   outside_.enter_thread();
-  microseconds pause = shortest_pause;
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    if (running_.empty()) {
-      if (is_stopping_) return;
-      changed_.wait(lock, [this] { return is_stopping_ || !running_.empty(); });
-      pause = shortest_pause;
+  microseconds length = shortest_pause;
+  while (wait_for_work()) {
+    try {
+      const std::size_t ended = count_ended();
+      complete(ended);
+      if (ended == 0) check_running();
+      length = ended > 0 ? shortest_pause : std::min(2 * length, longest_pause);
+    } catch (...) {
+      end_group(std::current_exception());
       continue;
     }
-    const Watched first = running_.front();
-    const Watched most_urgent = *std::ranges::min_element(running_, {}, &Watched::deadline);
-    lock.unlock();
-    std::exception_ptr failure;
-    bool has_ended = false;
-    try {
-      has_ended = look(first, most_urgent);
-    } catch (...) {
-      failure = std::current_exception();
+    pause(length);
+  }
+}
+
+bool NcclWatchdog::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  // A program that starts one operation after another need not wake this thread each time.
+  const Deadline awake_until = std::chrono::steady_clock::now() + stays_awake;
+  while (running_.empty() && !is_stopping_ && std::chrono::steady_clock::now() < awake_until)
+    changed_.wait_for(lock, pause_without_work, [this] { return is_stopping_; });
+  is_asleep_ = true;
+  changed_.wait(lock, [this] { return is_stopping_ || !running_.empty(); });
+  is_asleep_ = false;
+  return !running_.empty();
+}
+
+CudaEvent NcclWatchdog::end_at(std::size_t index) {
+  const std::lock_guard lock(mutex_);
+  return running_[index].end;
+}
+
+// They end in order. A query takes a lock of the driver, which the program's calls need, too: so it asks for
+// the last one first, and then for those halfway.
+std::size_t NcclWatchdog::count_ended() {
+  std::size_t ended = 0;
+  std::size_t not_ended = 0;  // the first that is known not to have ended
+  {
+    const std::lock_guard lock(mutex_);
+    not_ended = running_.size();
+  }
+  for (std::size_t next = not_ended; ended < not_ended; next = ended + (not_ended - ended + 1) / 2) {
+    if (outside_.is_reached(end_at(next - 1))) {
+      ended = next;
+    } else {
+      not_ended = next - 1;
     }
-    if (failure) end_group(failure);
-    lock.lock();
-    if (has_ended) {
-      running_.pop_front();
-      changed_.notify_all();
-      lock.unlock();
-      if (first.sender >= 0) {
-        first.source.succeed_from(first.sender);
-      } else {
-        first.source.succeed();
-      }
-      lock.lock();
-      pause = shortest_pause;
-    } else if (!failure) {
-      changed_.wait_for(lock, pause, [this] { return is_stopping_ || end_.is_set(); });
-      pause = std::min(2 * pause, longest_pause);
+  }
+  return ended;
+}
+
+void NcclWatchdog::complete(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::unique_lock lock(mutex_);
+    const Watched first = std::move(running_.front());
+    running_.pop_front();
+    if (running_.empty()) changed_.notify_all();  // for drain()
+    lock.unlock();
+    if (first.sender >= 0) {
+      first.source.succeed_from(first.sender);
+    } else {
+      first.source.succeed();
     }
   }
 }
 
-bool NcclWatchdog::look(const Watched& first, const Watched& most_urgent) {
-  if (outside_.is_reached(first.end)) return true;
+void NcclWatchdog::check_running() {
   end_.throw_if_set();
   const Deadline now = std::chrono::steady_clock::now();
-  if (now < next_check_) return false;
+  if (now < next_check_) return;
   next_check_ = now + between_checks;
   outside_.check();
-  if (!has_passed(most_urgent.deadline)) return false;
+  std::unique_lock lock(mutex_);
+  const Watched most_urgent = *std::ranges::min_element(running_, {}, &Watched::deadline);
+  lock.unlock();
+  if (!has_passed(most_urgent.deadline)) return;
   outside_.explain_delay(most_urgent);
   throw DistNetworkError(
       "the operation has not ended on the GPU before its deadline: a rank has not come, or the GPU still "
       "works on "
       "what was started before it");
+}
+
+void NcclWatchdog::pause(microseconds length) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, length, [this] { return is_stopping_ || end_.is_set(); });
 }
 
 void NcclWatchdog::end_group(std::exception_ptr reason) {

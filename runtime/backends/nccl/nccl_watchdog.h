@@ -42,7 +42,8 @@ class NcclWatchdog {
   NcclWatchdog(const NcclWatchdog&) = delete;
   NcclWatchdog& operator=(const NcclWatchdog&) = delete;
 
-  // Any thread, in the order of the stream. After the end of the group the Work fails at once.
+  // Any thread, in the order of the stream. After the end of the group the Work fails at once. Costs no
+  // system call as long as there was another one a moment ago.
   void watch(Watched one);
   // The end of the group was set.
   void wake();
@@ -53,8 +54,15 @@ class NcclWatchdog {
 
  private:
   void run();
-  // Of the first operation: ended, or why the group has to end, or neither.
-  bool look(const Watched& first, const Watched& most_urgent);
+  // Returns whether there are running operations; false: the thread has to end.
+  bool wait_for_work();
+  // How many of the first ones have ended.
+  std::size_t count_ended();
+  CudaEvent end_at(std::size_t index);
+  void complete(std::size_t count);
+  // Throws why the group has to end.
+  void check_running();
+  void pause(std::chrono::microseconds length);
   void end_group(std::exception_ptr reason);
 
   GroupEnd& end_;
@@ -66,6 +74,7 @@ class NcclWatchdog {
   // protected by mutex_
   std::deque<Watched> running_;
   bool is_stopping_ = false;
+  bool is_asleep_ = false;      // the thread, until it is notified
   std::exception_ptr failure_;  // of all that comes
   std::thread thread_;
 };

@@ -36,6 +36,9 @@ inline constexpr int any_source = -1;
 // while the program polls it (is_completed() and the like, or a short wait()). A receive that was posted in
 // advance and is not polled does not count.
 //
+// While the current stream is captured into a CUDA graph, an operation becomes a part of the graph: wait()
+// makes the stream wait for it, and for all other members it has ended.
+//
 // All members may be called from several threads at once.
 class DLAUNCH_EXPORT Work {
  public:
@@ -62,6 +65,8 @@ class DLAUNCH_EXPORT Work {
 
   // Whether the operation runs, or ran, on a stream.
   [[nodiscard]] bool is_on_stream() const;
+  // Whether it has become a part of a CUDA graph.
+  [[nodiscard]] bool is_captured() const;
   // Success or error, also on the device.
   [[nodiscard]] bool has_ended() const;
 
@@ -98,6 +103,9 @@ class DLAUNCH_EXPORT WorkSource {
   // end; false: it cannot any more. It must not block or throw, and any thread may call it as long as a Work
   // exists.
   explicit WorkSource(std::function<bool()> order);
+  // The same while the stream is captured into a CUDA graph: the operation runs when the graph does, and has
+  // no end of its own. It succeeds at once, and a wait still calls `order`.
+  static WorkSource of_captured(std::function<bool()> order);
 
   [[nodiscard]] Work work() const;
 
@@ -111,7 +119,7 @@ class DLAUNCH_EXPORT WorkSource {
  private:
   friend class internal::GroupImpl;
   explicit WorkSource(std::shared_ptr<Work::State> state);
-  static WorkSource of_message(std::function<bool()> order);
+  static WorkSource of_message(std::function<bool()> order, bool is_captured);
 
   std::shared_ptr<Work::State> state_;
 };

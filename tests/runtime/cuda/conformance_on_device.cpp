@@ -6,6 +6,7 @@
 
 #include "tests/runtime/api/conformance_placement.h"
 #include "tests/runtime/cuda/device_values.h"
+#include "tests/runtime/cuda/test_devices.h"
 
 namespace {
 
@@ -53,4 +54,6 @@ class OnDevice final : public Placement {
 
 }  // namespace
 
-std::unique_ptr<Placement> device_placement(int rank) { return std::make_unique<OnDevice>(rank); }
+std::unique_ptr<Placement> device_placement(int rank) {
+  return std::make_unique<OnDevice>(dlaunch::test::device_of(rank));
+}

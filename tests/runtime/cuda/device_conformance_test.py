@@ -24,6 +24,17 @@ DOUBLES = os.path.join(BUILD, "tests", "doubles")
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI_", "PMIX_", "RANK"))}
 
 
+def variables_of_gpus(test, ranks):
+    """The environment of ranks on the GPUs of this machine; they share them if there are too few."""
+    listed = shutil.which("nvidia-smi") and subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    gpus = sum(line.startswith("GPU ") for line in listed.stdout.splitlines()) if listed else 0
+    if gpus == 0:
+        test.skipTest("there is no GPU: nvidia-smi lists none")
+    libraries = os.environ.get("DLAUNCH_GPU_LIBRARIES", os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64"))
+    shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if ranks > gpus else {}
+    return {"LD_LIBRARY_PATH": libraries, "DLAUNCH_TEST_GPUS": str(gpus)} | shared
+
+
 class Conformance(unittest.TestCase):
     backend = "gloo"
     at_least = 700
@@ -40,8 +51,8 @@ class Conformance(unittest.TestCase):
         path = os.path.join(directory, name)
         os.mkdir(path)
         done = subprocess.run(command(path), capture_output=True, text=True, timeout=280, check=False, env=PLAIN | environment)
-        if missing := re.search("'nccl' cannot be used: (.*); its cell", done.stderr):
-            self.skipTest(missing.group(1))
+        if missing := re.search("'nccl' cannot be used: (.*); its cell|(ranks . and . use one GPU).*", done.stderr):
+            self.skipTest(missing.group(1) or missing.group(2) + ", which NCCL allows since 2.30")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn("double:", done.stderr)
         return path
@@ -68,6 +79,9 @@ class Conformance(unittest.TestCase):
     def compare_on_doubles(self, size):
         self.compare(size, LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_SEED=str(size))
 
+    def compare_on_gpus(self, size):
+        self.compare(size, **variables_of_gpus(self, size))
+
 
 class Gloo(Conformance):
     def test_world_of_1(self):
@@ -83,10 +97,10 @@ class Gloo(Conformance):
         self.compare(2, LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_SEED="7", DLAUNCH_SHM="0")
 
     def test_one_rank_on_a_gpu(self):
-        """The same on the real library, where there is a GPU; the double has none here."""
-        if subprocess.run(["sh", "-c", "command -v nvidia-smi && nvidia-smi -L"], capture_output=True, check=False).returncode != 0:
-            self.skipTest("there is no GPU: nvidia-smi lists none")
-        self.compare(1, LD_LIBRARY_PATH=os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64"), CUDA_DOUBLE_DEVICES="0")
+        self.compare_on_gpus(1)
+
+    def test_2_ranks_on_a_gpu(self):
+        self.compare_on_gpus(2)
 
 
 class Shm(Conformance):
@@ -94,6 +108,9 @@ class Shm(Conformance):
 
     def test_world_of_2(self):
         self.compare_on_doubles(2)
+
+    def test_2_ranks_on_a_gpu(self):
+        self.compare_on_gpus(2)
 
     def test_on_the_cpu(self):
         with tempfile.TemporaryDirectory(prefix="dlaunch_shm.") as directory:
@@ -135,8 +152,28 @@ class Nccl(Conformance):
         self.compare_on_doubles(3)
 
     def test_one_rank_on_a_gpu(self):
-        """The same on the real libraries, where there is a GPU; the double has none here."""
-        self.compare(1, LD_LIBRARY_PATH=os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64"), CUDA_DOUBLE_DEVICES="0")
+        self.compare_on_gpus(1)
+
+    def test_2_ranks_on_a_gpu(self):
+        self.compare_on_gpus(2)
+
+    def test_4_ranks_on_a_gpu(self):
+        self.compare_on_gpus(4)
+
+
+class Programs(unittest.TestCase):
+    """The tests of streams, groups and failures, which run on the doubles elsewhere."""
+
+    def check(self, program, ranks):
+        done = subprocess.run([os.path.join(BUILD, "tests", program), "--gtest_brief=1"], capture_output=True, text=True, timeout=280,
+                              check=False, env=PLAIN | variables_of_gpus(self, ranks))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_nccl_on_a_gpu(self):
+        self.check("nccl_test", 3)
+
+    def test_staging_on_a_gpu(self):
+        self.check("staging_test", 3)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,17 @@
 #include <vector>
 
 #include "tests/runtime/cuda/device_values.h"
+#include "tests/runtime/cuda/test_devices.h"
 #include "tests/runtime/rank_processes.h"
 
 namespace dlaunch::test {
 
 using Floats = DeviceValues<float>;
 
-// Each rank has the device of its number.
+// Each rank has a device of its own, if there are enough.
 inline void init(int rank, std::chrono::milliseconds timeout = std::chrono::seconds(30),
                  const std::string& backend = "nccl") {
-  require(cudaSetDevice(rank), "cudaSetDevice");
+  require(cudaSetDevice(device_of(rank)), "cudaSetDevice");
   init_process_group({.backend = backend, .timeout = timeout});
 }
 

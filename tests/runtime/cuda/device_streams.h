@@ -60,7 +60,7 @@ template <class Reduce>
 std::string between_copies(int rank, const std::string& backend, const Reduce& reduce) {
   init(rank, std::chrono::seconds(30), backend);
   const cudaStream_t mine = make_stream();
-  const StreamGuard guard({mine}, rank);
+  const StreamGuard guard({mine}, device_of(rank));
   const Floats source({1.0F});
   const Floats values(std::vector<float>(1));
   const Floats result(std::vector<float>(1));

@@ -45,6 +45,8 @@ class DeviceValues {
   // These two wait for the default stream.
   void set(const std::vector<T>& values) const {
     require(cudaMemcpy(data_, values.data(), count_ * sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
+    require(cudaStreamSynchronize(nullptr),
+            "cudaStreamSynchronize");  // cudaMemcpy does not wait for the device
   }
   [[nodiscard]] std::vector<T> get() const {
     std::vector<T> values(count_);

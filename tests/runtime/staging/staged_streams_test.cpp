@@ -41,7 +41,7 @@ TEST(StagedStreams, AReceiveWaitsForTheReadersOfItsTensor) {
   const auto results = run_ranks(2, [](int rank) {
     init(rank, std::chrono::seconds(30), "gloo");
     const cudaStream_t mine = make_stream();
-    const StreamGuard guard({mine}, rank);
+    const StreamGuard guard({mine}, device_of(rank));
     const Floats values(std::vector<float>(1));
     const Floats seen(std::vector<float>(1));
     for (int i = 0; i < repeats; ++i) {
@@ -68,7 +68,7 @@ TEST(StagedStreams, AnAsynchronousCallDoesNotWaitForTheStream) {
     init(rank, std::chrono::seconds(30), "gloo");
     Gate gate;
     const cudaStream_t mine = make_stream();
-    const StreamGuard guard({mine}, rank);
+    const StreamGuard guard({mine}, device_of(rank));
     const Floats values({1.0F});
     gate.hold(mine);
     const Work work = default_group().all_reduce(values.tensor(), ReduceOp::sum, async());
@@ -89,7 +89,7 @@ TEST(StagedStreams, AsynchronousCallsRunInOrder) {
   const auto results = run_ranks(3, [](int rank) {
     init(rank, std::chrono::seconds(30), "gloo");
     const cudaStream_t mine = make_stream();
-    const StreamGuard guard({mine}, rank);
+    const StreamGuard guard({mine}, device_of(rank));
     const Floats values(std::vector<float>(300, 1.0F));
     std::vector<Work> works;
     for (int i = 0; i < 8; ++i) {
@@ -118,11 +118,11 @@ TEST(StagedStreams, PinnedMemoryIsInUseUntilItsCopyBackHasRun) {
       second.set(tens);
       Work sum;
       {
-        const StreamGuard guard({mine}, rank);
+        const StreamGuard guard({mine}, device_of(rank));
         sum = default_group().all_reduce(first.tensor(), ReduceOp::sum, async());
         while (!sum.is_completed()) std::this_thread::yield();
       }
-      const StreamGuard guard({others}, rank);
+      const StreamGuard guard({others}, device_of(rank));
       default_group().all_reduce(second.tensor(), ReduceOp::sum, async()).synchronize();
       sum.synchronize();
       if (first.get() != std::vector<float>(length, 2.0F) ||
@@ -139,7 +139,7 @@ TEST(StagedStreams, ManyCallsShareThePinnedMemory) {
   const auto results = run_ranks(2, [](int rank) {
     init(rank, std::chrono::seconds(30), "gloo");
     const cudaStream_t mine = make_stream();
-    const StreamGuard guard({mine}, rank);
+    const StreamGuard guard({mine}, device_of(rank));
     constexpr std::size_t count = 40;
     constexpr std::size_t length = 2000;
     const Floats values(std::vector<float>(count * length));

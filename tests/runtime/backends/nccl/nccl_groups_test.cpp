@@ -86,6 +86,7 @@ TEST(NcclGroups, StartCallsTogether) {
 }
 
 TEST(NcclGroups, WhatNcclCannotDoIsRejectedAndTheGroupStaysUsable) {
+  NEEDS_DEVICES(6);
   const auto results = run_ranks(2, [](int rank) {
     init(rank);
     const DeviceValues<int> values({1});
@@ -117,6 +118,7 @@ TEST(NcclGroups, WhatNcclCannotDoIsRejectedAndTheGroupStaysUsable) {
 
 TEST(NcclGroups, TwoRanksOnOneDeviceAreNamed) {
   const auto results = run_ranks(2, [](int) {
+    unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
     init(0);
     return thrown_by([] { all_reduce(Floats({1.0F}).tensor()); });
   });
@@ -137,7 +139,7 @@ TEST(NcclGroups, TensorsChooseTheBackendByTheirDevice) {
     all_reduce(Tensor::of(on_host));
     barrier();
     CollectiveOptions of_device;
-    of_device.device_ids = {rank};
+    of_device.device_ids = {device_of(rank)};
     barrier(of_device);
     return get_backend_config() + " " + text_of(on_device.get()) + " " + text_of(on_host);
   });
@@ -145,6 +147,7 @@ TEST(NcclGroups, TensorsChooseTheBackendByTheirDevice) {
 }
 
 TEST(NcclGroups, WithoutADeviceTheErrorSaysWhatIsMissing) {
+  SKIP_ON_GPUS("the double can be without a device");
   const auto results = run_ranks(1, [](int) {
     setenv("CUDA_DOUBLE_DEVICES", "0", 1);
     const bool available = is_nccl_available();
@@ -156,6 +159,7 @@ TEST(NcclGroups, WithoutADeviceTheErrorSaysWhatIsMissing) {
 }
 
 TEST(NcclGroups, ANamedDeviceIsConnectedAtOnce) {
+  NEEDS_DEVICES(4);
   const auto results = run_ranks(2, [](int rank) {
     init_process_group({.backend = "nccl", .timeout = std::chrono::seconds(30), .device_id = rank + 2});
     require(cudaSetDevice(rank + 2), "cudaSetDevice");

@@ -29,7 +29,7 @@ TEST(NcclStreams, WaitDoesNotBlockTheHostAndSynchronizeDoes) {
     init(rank);
     Gate gate;
     const cudaStream_t mine = make_stream();
-    const StreamGuard guard({mine}, rank);
+    const StreamGuard guard({mine}, device_of(rank));
     const Floats values({1.0F});
     gate.hold(mine);
     const Work work = default_group().all_reduce(values.tensor(), ReduceOp::sum, async());
