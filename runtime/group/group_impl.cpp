@@ -188,7 +188,6 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
   }
   const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                              recording.hand_over()};
-  Work work;
   try {
     const Work inner = start(backend, operation);
     if (!options.async_op && !inner.order_stream()) inner.synchronize();
@@ -197,14 +196,15 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
       report_end(trace, true);
       return {};
     }
-    work = finish_with_context(source_after(inner), inner, context(), trace);
+    if (options.async_op) return finish_with_context(source_after(inner), inner, context(), trace);
+    finish_unseen(inner, context(), trace);
+    return {};
   } catch (...) {
     report_end(trace, false);
     const std::exception_ptr error = located(std::current_exception(), context());
     fail(error);
     std::rethrow_exception(error);
   }
-  return options.async_op ? work : Work();
 }
 
 Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
@@ -288,6 +288,18 @@ Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, 
     }
   });
   return outer.work();
+}
+
+// Of an operation that goes on after its call has returned, and that the program has no Work of.
+void GroupImpl::finish_unseen(const Work& inner, const ErrorContext& context, OperationTrace trace) {
+  inner.then([this, context, trace](const Work& work) {
+    report_end(trace, work.is_success());
+    if (const std::exception_ptr raw = work.exception()) {
+      const std::exception_ptr error = located(raw, context);
+      const WorkSource unseen;  // logs it
+      fail(error) ? unseen.fail(error) : unseen.fail_silently(error);
+    }
+  });
 }
 
 void GroupImpl::report_end(OperationTrace trace, bool success) const {

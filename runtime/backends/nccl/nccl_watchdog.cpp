@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "dlaunch/error.h"
@@ -41,8 +42,10 @@ void NcclWatchdog::stop() noexcept {
 }
 
 void NcclWatchdog::watch(Watched one) {
+  std::vector<Watched> ended;
   {
     const std::lock_guard lock(mutex_);
+    ended.swap(ended_);
     if (!failure_) {
       if (!thread_.joinable()) thread_ = start_thread([this] { run(); });
       running_.push_back(std::move(one));
@@ -118,18 +121,22 @@ std::size_t NcclWatchdog::count_ended() {
 }
 
 void NcclWatchdog::complete(std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::unique_lock lock(mutex_);
-    const Watched first = std::move(running_.front());
-    running_.pop_front();
-    if (running_.empty()) changed_.notify_all();  // for drain()
-    lock.unlock();
-    if (first.sender >= 0) {
-      first.source.succeed_from(first.sender);
+  if (count == 0) return;
+  std::unique_lock lock(mutex_);
+  const auto end = running_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::vector<Watched> ended(std::make_move_iterator(running_.begin()), std::make_move_iterator(end));
+  running_.erase(running_.begin(), end);
+  if (running_.empty()) changed_.notify_all();  // for drain()
+  lock.unlock();
+  for (const Watched& one : ended) {
+    if (one.sender >= 0) {
+      one.source.succeed_from(one.sender);
     } else {
-      first.source.succeed();
+      one.source.succeed();
     }
   }
+  lock.lock();
+  ended_.insert(ended_.end(), std::make_move_iterator(ended.begin()), std::make_move_iterator(ended.end()));
 }
 
 void NcclWatchdog::check_running() {

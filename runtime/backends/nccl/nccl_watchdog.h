@@ -10,6 +10,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "dlaunch/backend.h"
 #include "runtime/base/group_end.h"
@@ -73,6 +74,9 @@ class NcclWatchdog {
   std::condition_variable changed_;
   // protected by mutex_
   std::deque<Watched> running_;
+  // Those since the latest watch(), which destroys them: memory that one thread allocates and another one
+  // frees costs the first one locks.
+  std::vector<Watched> ended_;
   bool is_stopping_ = false;
   bool is_asleep_ = false;      // the thread, until it is notified
   std::exception_ptr failure_;  // of all that comes
