@@ -13,6 +13,16 @@ dlaunch_script_tests(NAME examples SCRIPT examples/examples_test.py BASE Example
 # Others' programs are built without sanitizers, and cannot load a library with them.
 set_tests_properties(examples.OutOfTree.test_a_backend_of_somebody_else examples.OutOfTree.test_a_c_program_through_pkg_config
   PROPERTIES LABELS "process;unsanitized")
+# CUDA's libraries are built without sanitizers, too.
+set_tests_properties(examples.TrainMnist.test_cuda_without_a_gpu PROPERTIES LABELS "process;unsanitized")
 # Four of them train there as well, and take long enough.
 set_tests_properties(examples.TrainMnist.test_one_worker_learns examples.TrainMnist.test_two_workers_learn
   PROPERTIES LABELS "process;unsanitized")
+
+# On the machine's GPUs, skipped if there are none.
+if(NOT DLAUNCH_SANITIZE)
+  dlaunch_script_tests(NAME train_mnist_gpu SCRIPT examples/train_mnist_gpu_test.py BASE Training)
+  get_directory_property(tests TESTS)
+  list(FILTER tests INCLUDE REGEX "^train_mnist_gpu\\.")
+  set_property(TEST ${tests} PROPERTY LABELS "process;gpu")
+endif()

@@ -4,8 +4,8 @@
 //
 // Every worker holds the whole network and the whole data set. Each step, every worker computes the gradient
 // on its own part of the batch, one all_reduce adds the parts up, and all take the same step. Read on in
-// training.cpp (the loop), team.cpp (all that is distributed about it), network.cpp (the arithmetic),
-// checkpoint.cpp.
+// training.cpp (the loop), team.cpp (all that is distributed about it), network.cpp (the arithmetic; on a GPU
+// cuda/cuda_device.cpp), checkpoint.cpp.
 
 #include <unistd.h>
 
@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,8 +27,12 @@
 
 #include "dlaunch/distributed.h"
 #include "examples/train_mnist/checkpoint.h"
+#include "examples/train_mnist/cpu_device.h"
+#include "examples/train_mnist/cuda_module.h"
+#include "examples/train_mnist/device.h"
 #include "examples/train_mnist/idx.h"
 #include "examples/train_mnist/job.h"
+#include "examples/train_mnist/network.h"
 #include "examples/train_mnist/options.h"
 #include "examples/train_mnist/shard.h"
 #include "examples/train_mnist/team.h"
@@ -93,6 +98,12 @@ std::optional<Accident> accident_of(const Options& options, const Job& job) {
   return accident;
 }
 
+std::unique_ptr<Device> open_device(const Options& options, const Dataset& train, const Dataset& test,
+                                    const Job& job) {
+  if (options.device == DeviceKind::cuda) return open_cuda_device(train, test, job.local_rank);
+  return std::make_unique<CpuDevice>(train, test);
+}
+
 // Rank 0 alone looks at the file; the others hear from it in share().
 TrainingState first_state(const std::string& path, bool belongs_to_job, const Job& job,
                           const RunSettings& settings) {
@@ -102,37 +113,39 @@ TrainingState first_state(const std::string& path, bool belongs_to_job, const Jo
     if (belongs_to_job && job.first_round) remove_checkpoint(path, dlaunch::fencing_token());
     require_writable(path);
     if (const auto saved = read_checkpoint(path)) {
-      require_fits(*saved, path, settings, state.network.parameters().size());
-      std::copy(saved->parameters.begin(), saved->parameters.end(), state.network.parameters().begin());
+      require_fits(*saved, path, settings, state.parameters.size());
+      state.parameters = saved->parameters;
       state.velocity = saved->velocity;
       state.epochs_done = saved->epochs_done;
       return state;
     }
   }
-  state.network.initialise(settings.seed);
+  Network network(network_widths);
+  network.initialise(settings.seed);
+  state.parameters.assign(network.parameters().begin(), network.parameters().end());
   return state;
 }
 
 // Everybody takes over rank 0's state. Throws on all if somebody's command line or data are others: such a
 // worker would take other steps than the rest.
-void share(TrainingState& state, const RunSettings& settings, std::size_t epochs, const Team& team) {
-  const std::array<std::uint64_t, 5> plan{epochs, settings.seed, settings.batch_size,
-                                          std::bit_cast<std::uint32_t>(settings.learning_rate),
-                                          settings.training_images};
+void share(TrainingState& state, const RunSettings& settings, const Options& options, const Team& team) {
+  const std::array<std::uint64_t, 6> plan{
+      options.epochs,           settings.seed,
+      settings.batch_size,      std::bit_cast<std::uint32_t>(settings.learning_rate),
+      settings.training_images, static_cast<std::uint64_t>(options.device)};
   team.require_same(std::as_bytes(std::span(plan)), "the command line or the data set");
 
   std::array<std::int64_t, 1> epochs_done{static_cast<std::int64_t>(state.epochs_done)};
   team.copy_from_first(epochs_done);
   state.epochs_done = static_cast<std::size_t>(epochs_done[0]);
-  team.copy_from_first(state.network.parameters());
+  team.copy_from_first(state.parameters);
   team.copy_from_first(state.velocity);
 }
 
 void save(const std::string& path, const TrainingState& state, const RunSettings& settings) {
-  const auto parameters = state.network.parameters();
   write_checkpoint(path, {.settings = settings,
                           .epochs_done = static_cast<std::uint32_t>(state.epochs_done),
-                          .parameters = {parameters.begin(), parameters.end()},
+                          .parameters = state.parameters,
                           .velocity = state.velocity,
                           .fencing_token = dlaunch::fencing_token()});
 }
@@ -141,11 +154,12 @@ const char* plural(std::size_t count) { return count == 1 ? "" : "s"; }
 
 // What is about to happen, for whoever watches.
 void announce(const Options& options, const Job& job, const Team& team, const TrainingState& state,
-              std::size_t images, const std::string& path) {
+              const Device& device, std::size_t images, const std::string& path) {
   const std::size_t steps = steps_per_epoch(images, options.batch_size);
   if (!job.launched) say("RANK is not set: training alone, as one worker");
   say("%zu worker%s, %zu training images, %zu parameters, %zu steps an epoch", team.size(),
-      plural(team.size()), images, state.network.parameters().size(), steps);
+      plural(team.size()), images, state.parameters.size(), steps);
+  if (options.device != DeviceKind::cpu) say("rank 0 trains on %s", device.name().c_str());
   if (state.epochs_done >= options.epochs)
     say("nothing to train: %zu epoch%s done already (checkpoint %s)", state.epochs_done,
         plural(state.epochs_done), path.c_str());
@@ -163,16 +177,19 @@ void run(const Options& options, const Job& job) {
   const std::string path = checkpoint_path(options, job);
   const bool belongs_to_job = options.checkpoint.empty();
 
-  // What can be wrong with files is found before joining, by the first worker of each host alone: then the
-  // reason is said once, and the launcher stops the others, who wait in Team's constructor.
+  // What can be wrong with files and GPUs is found before joining, by the first worker of each host alone:
+  // then the reason is said once, and the launcher stops the others, who wait in Team's constructor.
   Dataset train;
   Dataset test;
-  const auto read_data = [&] {
+  std::unique_ptr<Device>
+      device;  // made before the team, so there until the last collective on its memory is over
+  const auto prepare = [&] {
     train = read_training_set(directory);
     test = read_test_set(directory);
+    device = open_device(options, train, test, job);
   };
-  const bool reads_first = job.local_rank == 0 || job.rank == 0;
-  if (reads_first) read_data();
+  const bool prepares_first = job.local_rank == 0 || job.rank == 0;
+  if (prepares_first) prepare();
 
   RunSettings settings{
       .seed = options.seed, .batch_size = options.batch_size, .learning_rate = options.learning_rate};
@@ -182,15 +199,16 @@ void run(const Options& options, const Job& job) {
     state = first_state(path, belongs_to_job, job, settings);
   }
 
-  const Team team(job.launched);
+  const Team team(job.launched, group_backend(options));
   // From here on everybody is there, and whatever ends one worker ends all.
-  if (!reads_first) read_data();
+  if (!prepares_first) prepare();
   settings.training_images = static_cast<std::uint32_t>(train.count());
-  share(state, settings, options.epochs, team);
+  share(state, settings, options, team);
+  device->load(state.parameters, state.velocity);
   // From here on all workers hold the same bits.
 
   const bool speaks = team.rank() == 0;
-  if (speaks) announce(options, job, team, state, train.count(), path);
+  if (speaks) announce(options, job, team, state, *device, train.count(), path);
 
   const auto before_step = [&](std::size_t step) {
     if (!accident || accident->step != step || accident->rank != team.rank()) return;
@@ -199,8 +217,8 @@ void run(const Options& options, const Job& job) {
     _exit(3);  // as a crash would: nothing is cleaned up, nobody is told
   };
   while (state.epochs_done < options.epochs) {
-    const EpochReport report = train_epoch(state, train, settings, team, before_step);
-    const double right = accuracy(state, test, team);
+    const EpochReport report = train_epoch(state, *device, settings, team, before_step);
+    const double right = accuracy(*device, test.count(), team);
     if (!speaks) continue;
     if (!path.empty()) save(path, state, settings);
     say("epoch %zu/%zu: loss %.4f, test accuracy %.2f %%, %.1f s, %.0f images/s", report.epoch,
@@ -209,8 +227,8 @@ void run(const Options& options, const Job& job) {
   }
 
   const std::uint64_t fingerprint =
-      team.require_same(std::as_bytes(state.network.parameters()), "the parameters");
-  const double right = accuracy(state, test, team);
+      team.require_same(std::as_bytes(std::span(state.parameters)), "the parameters");
+  const double right = accuracy(*device, test.count(), team);
   team.wait_for_all();
   if (!speaks) return;
   // From here on no worker needs the checkpoint any more.

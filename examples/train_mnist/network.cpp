@@ -45,14 +45,7 @@ double softmax_loss(std::span<const float> scores, std::size_t label, std::span<
 
 }  // namespace
 
-Network::Network(const Widths& widths) {
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const std::size_t weights = widths[i] * widths[i + 1];
-    layers_[i] = {.inputs = widths[i], .outputs = widths[i + 1], .weights = next, .biases = next + weights};
-    next += weights + widths[i + 1];
-  }
-  parameters_.resize(next);
+Network::Network(const Widths& widths) : layers_(layers_of(widths)), parameters_(parameter_count(widths)) {
   for (std::size_t i = 0; i < widths.size(); ++i) {
     activations_[i].resize(widths[i]);
     deltas_[i].resize(widths[i]);

@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "examples/train_mnist/idx.h"
+#include "examples/train_mnist/layers.h"
 
 namespace mnist {
-
-// Widths of the layers, input first: {784, 128, 64, 10} has two hidden layers of 128 and 64.
-using Widths = std::array<std::size_t, 4>;
 
 class Network {
  public:
@@ -41,19 +39,12 @@ class Network {
   std::size_t count_correct(const Dataset& data, std::size_t begin, std::size_t end);
 
  private:
-  struct Layer {
-    std::size_t inputs;
-    std::size_t outputs;
-    std::size_t weights;  // where in parameters_ they begin
-    std::size_t biases;
-  };
-
   // Fills activations_ from one image; the last ones are the scores of the ten digits.
   void forward(std::span<const std::uint8_t> image);
   // From activations_ and the derivatives of the scores in deltas_, adds up the gradients of all parameters.
   void backward(std::span<float> gradients);
 
-  std::array<Layer, 3> layers_{};
+  std::array<Layer, 3> layers_;
   std::vector<float> parameters_;
   std::array<std::vector<float>, 4> activations_;  // what goes into layer i; [3] are the scores
   std::array<std::vector<float>, 4> deltas_;  // the loss's derivatives by activations_; [0] is not needed

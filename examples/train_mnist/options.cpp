@@ -6,6 +6,12 @@
 namespace mnist {
 namespace {
 
+DeviceKind device(const std::string& text) {
+  if (text == "cpu") return DeviceKind::cpu;
+  if (text == "cuda") return DeviceKind::cuda;
+  throw UsageError("--device=" + text + " is neither cpu nor cuda; see --help");
+}
+
 template <class T>
 T number(const std::string& name, const std::string& text, T least, T most) {
   T value{};
@@ -25,6 +31,8 @@ void apply(Options& options, const std::string& name, const std::string& value) 
   if (name == "batch-size") options.batch_size = number<std::size_t>(name, value, 1, many);
   if (name == "lr") options.learning_rate = number<float>(name, value, 1e-6F, 10.0F);
   if (name == "seed") options.seed = number<std::uint64_t>(name, value, 0, any_seed);
+  if (name == "device") options.device = device(value);
+  if (name == "backend") options.backend = value;
   if (name == "data") options.data = value;
   if (name == "checkpoint") options.checkpoint = value;
   if (name == "fail-at-step") options.fail_at_step = number<std::size_t>(name, value, 1, many * many);
@@ -32,8 +40,8 @@ void apply(Options& options, const std::string& name, const std::string& value) 
 }
 
 bool takes_value(std::string_view name) {
-  for (const std::string_view known :
-       {"epochs", "batch-size", "lr", "seed", "data", "checkpoint", "fail-at-step", "fail-rank"})
+  for (const std::string_view known : {"epochs", "batch-size", "lr", "seed", "device", "backend", "data",
+                                       "checkpoint", "fail-at-step", "fail-rank"})
     if (name == known) return true;
   return false;
 }
@@ -65,7 +73,13 @@ Options parse_options(std::span<const char* const> arguments) {
   if (options.no_checkpoint && !options.checkpoint.empty())
     throw UsageError("--checkpoint and --no-checkpoint exclude each other");
   if (options.fail_rank && !options.fail_at_step) throw UsageError("--fail-rank needs --fail-at-step");
+  if (options.backend == "nccl" && options.device == DeviceKind::cpu)
+    throw UsageError("--backend=nccl needs --device=cuda: NCCL only takes what is on a GPU");
   return options;
+}
+
+std::string group_backend(const Options& options) {
+  return options.backend == "nccl" ? "cpu:gloo,cuda:nccl" : options.backend;
 }
 
 std::string_view help_text() {
@@ -78,6 +92,9 @@ std::string_view help_text() {
   --batch-size=N      images per step, of all workers together (100)
   --lr=X              learning rate of the first epoch; each further one takes a fifth (0.1)
   --seed=N            of the first weights and of the images' order (1)
+  --device=cpu|cuda   where each worker computes: on a processor, or on the GPU of its number on the host (cpu)
+  --backend=NAME      of libdlaunch, for the gradients: gloo, shm, mpi; with --device=cuda also nccl
+                      (with a GPU in the host nccl, else gloo)
   --data=DIR          directory with MNIST's four .gz files
                       (TRAIN_MNIST_DATA, or the part of MNIST that comes with this program)
   --checkpoint=FILE   written after every epoch and kept; if it is there at the start, the run goes on from it

@@ -10,7 +10,6 @@ float learning_rate(float initial, std::size_t epoch) {
 
 void sgd_step(std::span<float> parameters, std::span<float> velocity, std::span<const float> gradients,
               float scale, float rate) {
-  constexpr float momentum = 0.9F;
   float* __restrict p = parameters.data();
   float* __restrict v = velocity.data();
   const float* __restrict g = gradients.data();

@@ -11,7 +11,9 @@ namespace mnist {
 // made longer takes the very same steps.
 float learning_rate(float initial, std::size_t epoch);
 
-// velocity = 0.9 * velocity + gradients * scale;  parameters -= rate * velocity.
+inline constexpr float momentum = 0.9F;
+
+// velocity = momentum * velocity + gradients * scale;  parameters -= rate * velocity.
 // The three are of one length; `scale` turns a sum over images into a mean.
 void sgd_step(std::span<float> parameters, std::span<float> velocity, std::span<const float> gradients,
               float scale, float rate);

@@ -21,9 +21,9 @@ std::uint64_t fingerprint(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Team::Team(bool launched) : launched_(launched) {
+Team::Team(bool launched, const std::string& backend) : launched_(launched) {
   if (!launched_) return;
-  dlaunch::init_process_group();
+  dlaunch::init_process_group({.backend = backend});
   rank_ = static_cast<std::size_t>(dlaunch::get_rank());
   size_ = static_cast<std::size_t>(dlaunch::get_world_size());
 }
@@ -37,11 +37,8 @@ Team::~Team() {
   }
 }
 
-void Team::sum(std::span<float> values) const {
-  if (launched_) dlaunch::all_reduce(dlaunch::Tensor::of(values), dlaunch::ReduceOp::sum);
-}
-void Team::sum(std::span<double> values) const {
-  if (launched_) dlaunch::all_reduce(dlaunch::Tensor::of(values), dlaunch::ReduceOp::sum);
+void Team::sum(const dlaunch::Tensor& values) const {
+  if (launched_) dlaunch::all_reduce(values, dlaunch::ReduceOp::sum);
 }
 
 void Team::copy_from_first(std::span<float> values) const {

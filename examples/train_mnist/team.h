@@ -1,9 +1,12 @@
 // The workers that train together: everything distributed about this program.
 #pragma once
 
+#include <dlaunch/tensor.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace mnist {
@@ -13,7 +16,8 @@ namespace mnist {
 class Team {
  public:
   // Joins the others, when `launched` (all of them have to come); else this process is the whole team.
-  explicit Team(bool launched);
+  // `backend`: of libdlaunch; empty: its own choice.
+  Team(bool launched, const std::string& backend);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
   ~Team();
@@ -22,8 +26,7 @@ class Team {
   [[nodiscard]] std::size_t size() const { return size_; }
 
   // Every worker's values become the sums over all workers: the same bits everywhere.
-  void sum(std::span<float> values) const;
-  void sum(std::span<double> values) const;
+  void sum(const dlaunch::Tensor& values) const;
 
   // Every worker's values become those of rank 0.
   void copy_from_first(std::span<float> values) const;

@@ -207,8 +207,8 @@ class PyTorch(Example):
         self.assertIn("world size 2: same parameters everywhere", run.out, run)
 
 
-class TrainMnist(Example):
-    """Most tests train on a little of the data: enough to take every step, not to learn much."""
+class Training(Example):
+    """What tests of train_mnist need."""
 
     def little_data(self, images=3000):
         directory = self.path("little")
@@ -246,6 +246,10 @@ class TrainMnist(Example):
         """Not 0, and the reason is among the lines on stderr."""
         self.assertNotEqual(run.code, 0, run)
         self.assertIn("train_mnist: " + message, run.err, run)
+
+
+class TrainMnist(Training):
+    """Most tests train on a little of the data: enough to take every step, not to learn much."""
 
     def learns(self, workers):
         run = self.launched(workers, "train_mnist", "--epochs=2")
@@ -367,6 +371,33 @@ class TrainMnist(Example):
         self.fails_alone(self.alone("train_mnist", "--epochs=0"), 2, "--epochs=0 is not a number in its range")
         self.fails_alone(self.alone("train_mnist", "--fail-at-step=1", "--fail-rank=4"), 2,
                          "--fail-rank=4 does not exist: the only worker is rank 0")
+
+    def test_backends(self):
+        data = self.little_data()
+        run = self.launched(2, "train_mnist", data, "--backend=shm")
+        self.assertEqual(self.fingerprint(run), self.fingerprint(self.launched(2, "train_mnist", data, "--backend=gloo")))
+        run = self.launched(2, "train_mnist", data, "--backend=nothing")
+        self.assertRegex(run.err, r"train_mnist: rank \d, init_process_group: unknown backend 'nothing'", run)
+
+    def test_a_build_without_cuda_says_so(self):
+        # The program alone, as a build without CUDA's compiler makes it: no module beside it.
+        os.mkdir(self.path("bin"))
+        program = shutil.copy(os.path.join(BIN, "train_mnist"), self.path("bin"))
+        lib = os.path.join(os.path.dirname(BIN), "lib")
+        message = (f"--device=cuda: this build of train_mnist has no CUDA, {self.dir}/lib/train_mnist_cuda.so is not there; build it "
+                   "where CMake finds nvcc and cuBLAS (CUDACXX, CUDA_HOME), or use --device=cpu\n")
+        self.fails_alone(Run([program, "--device=cuda"], self.dir, LD_LIBRARY_PATH=lib), 1, message)
+        run = self.launched(3, program, "--device=cuda", LD_LIBRARY_PATH=lib)
+        self.fails_launched(run, message)
+        self.assertEqual(len(re.findall("^train_mnist: ", run.err, re.MULTILINE)), 1, run)  # the others wait, and are stopped
+
+    def test_cuda_without_a_gpu(self):
+        if not os.path.exists(os.path.join(os.path.dirname(BIN), "lib", "train_mnist_cuda.so")):
+            self.skipTest("this build has no CUDA")
+        run = Run([os.path.join(BIN, "train_mnist"), "--device=cuda"], self.dir, CUDA_VISIBLE_DEVICES="")
+        self.fails_alone(run, 1, "--device=cuda: ")
+        self.assertRegex(run.err, "(there is no usable GPU: .+; nvidia-smi shows .+; |cannot load its module: .+; LD_LIBRARY_PATH must .+, )"
+                                  r"or use --device=cpu\n$", run)
 
     def test_help(self):
         run = self.alone("train_mnist", "--help")

@@ -65,9 +65,26 @@ TEST(Options, refuses_contradictions) {
   EXPECT_NE(complaint({"--fail-rank=1"}), "(no complaint)");
 }
 
+TEST(Options, a_device_is_cpu_or_cuda) {
+  EXPECT_EQ(parse({}).device, DeviceKind::cpu);
+  EXPECT_EQ(parse({"--device=cpu"}).device, DeviceKind::cpu);
+  EXPECT_EQ(parse({"--device", "cuda"}).device, DeviceKind::cuda);
+  EXPECT_EQ(complaint({"--device=gpu"}), "--device=gpu is neither cpu nor cuda; see --help");
+  EXPECT_EQ(complaint({"--device="}), "--device needs a value; see --help");
+}
+
+TEST(Options, nccl_carries_only_what_is_on_a_gpu) {
+  EXPECT_EQ(group_backend(parse({})), "");
+  EXPECT_EQ(group_backend(parse({"--backend=shm"})), "shm");
+  EXPECT_EQ(group_backend(parse({"--device=cuda", "--backend=gloo"})), "gloo");
+  EXPECT_EQ(group_backend(parse({"--backend=nccl", "--device=cuda"})), "cpu:gloo,cuda:nccl");
+  EXPECT_EQ(complaint({"--backend=nccl"}),
+            "--backend=nccl needs --device=cuda: NCCL only takes what is on a GPU");
+}
+
 TEST(Options, help_names_every_option) {
-  for (const char* option : {"--epochs", "--batch-size", "--lr", "--seed", "--data", "--checkpoint",
-                             "--no-checkpoint", "--fail-at-step", "--fail-rank"})
+  for (const char* option : {"--epochs", "--batch-size", "--lr", "--seed", "--device", "--backend", "--data",
+                             "--checkpoint", "--no-checkpoint", "--fail-at-step", "--fail-rank"})
     EXPECT_NE(help_text().find(option), std::string_view::npos) << option;
 }
 

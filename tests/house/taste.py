@@ -15,7 +15,7 @@ import sys
 from functions import functions
 
 ROOT = sys.argv[1]
-SOURCE = (".cpp", ".h", ".c")
+SOURCE = (".cpp", ".h", ".c", ".cu")
 WRITTEN = (*SOURCE, ".py", ".cmake", "CMakeLists.txt")
 FOLDERS = ("store", "agent", "launcher", "runtime", "examples", "tests", "bench")
 
@@ -120,7 +120,8 @@ THIRD_PARTY = {
     r"pmix.*\.h": ("agent/pmix/",),
     r"mpi\.h": ("runtime/backends/mpi/",),
     r"nccl\.h": ("runtime/backends/nccl/",),
-    r"cuda.*\.h": ("runtime/cuda/",),
+    r"cuda.*\.h": ("runtime/cuda/", "examples/train_mnist/cuda/"),
+    r"cublas.*\.h": ("examples/train_mnist/cuda/",),
     r"CLI/.*": ("launcher/flags/command_line.cpp", "launcher/commands/command_parser.cpp"),
     r"nlohmann/.*": ("store/server/status_page.cpp", "agent/model/", "agent/election/etcd_messages.cpp",
                      "agent/observe/timer_requests.cpp", "launcher/flags/config_file.cpp", "launcher/report/",
@@ -253,7 +254,7 @@ def check_dead_sources(sources):
     scripts = sorted(path for path in files() if path.startswith("tests/") and path.endswith("_test.py"))
     for path in sources + scripts:
         base = os.path.basename(path)
-        if path.endswith((".cpp", ".c", ".py")) and base not in named and not path.startswith("tests/runtime/modules/"):
+        if path.endswith((".cpp", ".c", ".cu", ".py")) and base not in named and not path.startswith("tests/runtime/modules/"):
             complain(path, 1, "no CMake file names it")
 
 
