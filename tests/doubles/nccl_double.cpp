@@ -1,13 +1,14 @@
 // A double of NCCL (libnccl) for tests on machines without a GPU: the entry points that dlaunch uses, with
 // the real ones' meaning, over the double of the CUDA runtime. Non-blocking communicators answer
-// ncclInProgress as often as a seed decides, and put a call into its stream only afterwards. See
-// nccl_launch.h.
+// ncclInProgress as often as a seed decides. They put a call into its stream at a time of their own, also if
+// nobody asks any more, as the thread of the real ones does. See nccl_launch.h.
 
 #include <cuda_runtime_api.h>
 #include <dlaunch/half.h>
 #include <nccl.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -26,15 +27,44 @@ using doubles::CallKind;
 using doubles::CommunicatorState;
 using doubles::Operator;
 
+using Clock = std::chrono::steady_clock;
+
+// The call that a communicator has not carried out yet; lives longer than the communicator.
+class InProgress {
+ public:
+  void set(std::function<void()> call, Clock::time_point not_before) {
+    const std::lock_guard lock(mutex_);
+    call_ = std::move(call);
+    not_before_ = not_before;
+  }
+  // Whether there is none any more.
+  bool carry_out() {
+    const std::lock_guard lock(mutex_);
+    if (!call_) return true;
+    if (Clock::now() < not_before_) return false;
+    std::exchange(call_, nullptr)();
+    return true;
+  }
+  bool is_there() {
+    const std::lock_guard lock(mutex_);
+    return call_ != nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void()> call_;  // protected by mutex_, as the next
+  Clock::time_point not_before_;
+};
+
 struct ncclComm {
   std::shared_ptr<CommunicatorState> state;
+  const std::shared_ptr<InProgress> in_progress = std::make_shared<InProgress>();
   bool is_blocking = false;
   std::mutex mutex;
   // protected by mutex
   bool has_joined = false;
   bool is_finalizing = false;
-  std::uint64_t answers_left = 0;     // of ncclInProgress, before
-  std::function<void()> in_progress;  // is carried out
+  std::uint64_t answers_left = 0;  // of ncclInProgress
   std::vector<Operator> operators;
   std::string last_error;
 };
@@ -42,6 +72,7 @@ struct ncclComm {
 namespace {
 
 constexpr std::uint64_t most_answers = 3;
+constexpr auto slow_call = std::chrono::milliseconds(100);
 
 struct Pending {
   ncclComm_t communicator;
@@ -77,7 +108,7 @@ ncclResult_t progress(ncclComm_t communicator) {
     --communicator->answers_left;
     return ncclInProgress;
   }
-  if (communicator->in_progress) std::exchange(communicator->in_progress, nullptr)();
+  if (!communicator->in_progress->carry_out()) return ncclInProgress;
   if (communicator->is_finalizing && communicator->state->running > 0) return ncclInProgress;
   return ncclSuccess;
 }
@@ -98,17 +129,26 @@ ncclResult_t launch(ncclComm_t communicator, cudaStream_t stream, std::vector<Ca
   const doubles::StreamPointer where = doubles::stream_of(stream);
   {
     const std::lock_guard lock(communicator->mutex);
-    if (!communicator->has_joined || communicator->in_progress) {
+    if (!communicator->has_joined || communicator->in_progress->is_there()) {
       std::fprintf(stderr, "NCCL double: a call while an earlier one is in progress\n");
       return refuse(communicator, ncclInvalidUsage, "an earlier call is in progress");
     }
     if (communicator->state->error != ncclSuccess) return communicator->state->error;
     communicator->answers_left = communicator->is_blocking ? 0 : doubles::streams().draw(most_answers);
-    communicator->in_progress = [state = communicator->state, where, calls = std::move(calls)] {
+    const bool is_slow =
+        doubles::planned_fault(communicator->state->world.rank(), launches + 1) == doubles::Fault::slow;
+    const auto start = [state = communicator->state, where, calls = std::move(calls)] {
       doubles::streams().add_made(where, [state, calls]() -> doubles::Step {
         return [made = std::make_shared<doubles::Launch>(state, calls, ++launches)] { return made->step(); };
       });
     };
+    communicator->in_progress->set(start, Clock::now() + (is_slow ? slow_call : Clock::duration::zero()));
+    if (!communicator->is_blocking) {
+      static const doubles::StreamPointer& of_communicators =
+          *new doubles::StreamPointer(doubles::streams().make(0, false));
+      doubles::streams().add(of_communicators,
+                             [mine = communicator->in_progress] { return mine->carry_out(); });
+    }
   }
   return progress_of_call(communicator);
 }

@@ -24,11 +24,9 @@ constexpr auto long_wait = std::chrono::seconds(3);  // then the double says on 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 Fault fault_of(const std::string& word) {
-  const std::pair<const char*, Fault> all[] = {{"error", Fault::error},
-                                               {"hang", Fault::hang},
-                                               {"crash", Fault::crash},
-                                               {"late", Fault::late},
-                                               {"hang_abort", Fault::hang_abort}};
+  const std::pair<const char*, Fault> all[] = {{"error", Fault::error}, {"hang", Fault::hang},
+                                               {"crash", Fault::crash}, {"late", Fault::late},
+                                               {"slow", Fault::slow},   {"hang_abort", Fault::hang_abort}};
   for (const auto& [name, fault] : all) {
     if (word == name) return fault;
   }
@@ -106,7 +104,7 @@ bool Launch::is_stuck() {
     if (*fault_ == Fault::hang_abort) communicator_->hangs_in_abort = true;
   }
   if (*fault_ == Fault::late) return steady_clock::now() < began_ + late_start;
-  return *fault_ != Fault::none;
+  return *fault_ != Fault::none && *fault_ != Fault::slow;
 }
 
 bool Launch::step_collective(const Call& call) {

@@ -33,8 +33,8 @@ struct Call {
 
 // What a test wants to go wrong: NCCL_DOUBLE_FAULTS="RANK:LAUNCH:KIND", several separated by commas; launches
 // count from 1, over all communicators of the process. Kinds: error (an asynchronous one), hang, crash, late,
-// hang_abort (also ncclCommAbort never returns).
-enum class Fault : std::uint8_t { none, error, hang, crash, late, hang_abort };
+// slow (the call stays in progress for a while), hang_abort (also ncclCommAbort never returns).
+enum class Fault : std::uint8_t { none, error, hang, crash, late, slow, hang_abort };
 Fault planned_fault(int rank, std::uint64_t launch);
 
 // What the launches of a communicator share.

@@ -56,10 +56,16 @@ void NcclWatchdog::watch(Watched one) {
   one.source.fail(failure_);
 }
 
-void NcclWatchdog::wake() {
+void NcclWatchdog::wake() noexcept {
   const std::lock_guard lock(mutex_);
+  try {
+    if (!thread_.joinable() && !is_stopping_) thread_ = start_thread([this] { run(); });
+  } catch (const std::exception&) {  // no thread: the destructor aborts what has been started
+  }
   changed_.notify_all();
 }
+
+bool NcclWatchdog::has_to_give_up() const { return end_.is_set() && !failure_ && !is_stopping_; }
 
 bool NcclWatchdog::drain(Deadline deadline) {
   std::unique_lock lock(mutex_);
@@ -88,12 +94,13 @@ bool NcclWatchdog::wait_for_work() {
   std::unique_lock lock(mutex_);
   // A program that starts one operation after another need not wake this thread each time.
   const Deadline awake_until = std::chrono::steady_clock::now() + stays_awake;
-  while (running_.empty() && !is_stopping_ && std::chrono::steady_clock::now() < awake_until)
-    changed_.wait_for(lock, pause_without_work, [this] { return is_stopping_; });
+  while (running_.empty() && !is_stopping_ && !has_to_give_up() &&
+         std::chrono::steady_clock::now() < awake_until)
+    changed_.wait_for(lock, pause_without_work, [this] { return is_stopping_ || has_to_give_up(); });
   is_asleep_ = true;
-  changed_.wait(lock, [this] { return is_stopping_ || !running_.empty(); });
+  changed_.wait(lock, [this] { return is_stopping_ || !running_.empty() || has_to_give_up(); });
   is_asleep_ = false;
-  return !running_.empty();
+  return !running_.empty() || has_to_give_up();
 }
 
 CudaEvent NcclWatchdog::end_at(std::size_t index) {

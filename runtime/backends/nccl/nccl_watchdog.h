@@ -46,8 +46,9 @@ class NcclWatchdog {
   // Any thread, in the order of the stream. After the end of the group the Work fails at once. Costs no
   // system call as long as there was another one a moment ago.
   void watch(Watched one);
-  // The end of the group was set.
-  void wake();
+  // The end of the group was set: also without running operations it gives up, since one may be about to
+  // start.
+  void wake() noexcept;
   // Running operations end with an error, and the thread has ended when it returns. Again: does nothing.
   void stop() noexcept;
   // Whether all have ended before the deadline.
@@ -55,8 +56,10 @@ class NcclWatchdog {
 
  private:
   void run();
-  // Returns whether there are running operations; false: the thread has to end.
+  // Returns whether there is something to do; false: the thread has to end.
   bool wait_for_work();
+  // With the mutex held.
+  [[nodiscard]] bool has_to_give_up() const;
   // How many of the first ones have ended.
   std::size_t count_ended();
   CudaEvent end_at(std::size_t index);

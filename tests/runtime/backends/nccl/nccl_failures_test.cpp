@@ -1,5 +1,7 @@
 // What becomes of a group of the backend nccl when an operation fails, is late, or a rank is lost.
 
+#include <thread>
+
 #include "tests/runtime/cuda/device_ranks.h"
 
 namespace dlaunch::test {
@@ -142,6 +144,27 @@ TEST(NcclFailures, AbortEndsWhatOtherRanksWaitFor) {
   EXPECT_TRUE(
       contains(results[1].said, "it gave up: rank 0, group default: aborted: the loss is not a number"))
       << results[1].said;
+}
+
+// NCCL starts the kernel on a thread of its own, also when the call that waits for that gives up. Freeing the
+// tensor's memory waits for the kernel.
+TEST(NcclFailures, AnOperationThatIsAboutToStartIsAborted) {
+  const auto results = run_processes(2, [](int rank) {
+    setenv("NCCL_DOUBLE_FAULTS", "1:2:slow", 1);
+    init(rank, not_in_this_test);
+    const Floats values({1.0F});
+    connect(values);
+    if (rank == 1) {
+      std::string said = reduction(values);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the kernel has started
+      return said;
+    }
+    abort_process_group("the loss is not a number");
+    return std::string("aborted");
+  });
+  EXPECT_EQ(results[0].said, "aborted");
+  EXPECT_TRUE(contains(results[1].said, "aborted: the loss is not a number")) << results[1].said;
+  EXPECT_EQ(results[1].status, 0);
 }
 
 TEST(NcclFailures, ALateStartOfTheGpuIsNoFailure) {

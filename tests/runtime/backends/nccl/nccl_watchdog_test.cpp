@@ -6,6 +6,7 @@
 #include <chrono>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dlaunch/error.h"
@@ -155,6 +156,15 @@ TEST_F(NcclWatchdogTest, TheEndOfTheGroupEndsThem) {
   end.set(std::make_exception_ptr(DistNetworkError("aborted")));
   watchdog.wake();
   EXPECT_EQ(ending(one), "aborted");
+  EXPECT_EQ(world.given_up(), 1);
+}
+
+// An operation may be about to start, and nobody else would abort it.
+TEST_F(NcclWatchdogTest, ItGivesUpWithoutARunningOperation) {
+  end.set(std::make_exception_ptr(DistNetworkError("aborted")));
+  watchdog.wake();
+  while (world.given_up() == 0) std::this_thread::yield();
+  EXPECT_EQ(ending(watch(world.event())), "aborted");
   EXPECT_EQ(world.given_up(), 1);
 }
 
