@@ -138,9 +138,14 @@ ncclResult_t launch(ncclComm_t communicator, cudaStream_t stream, std::vector<Ca
     const bool is_slow =
         doubles::planned_fault(communicator->state->world.rank(), launches + 1) == doubles::Fault::slow;
     const auto start = [state = communicator->state, where, calls = std::move(calls)] {
-      doubles::streams().add_made(where, [state, calls]() -> doubles::Step {
+      const bool is_captured = doubles::streams().capture_status(where) != cudaStreamCaptureStatusNone;
+      std::vector<doubles::Place> after;
+      if (!is_captured && state->latest.stream) after.push_back(state->latest);
+      const auto make = [state, calls]() -> doubles::Step {
         return [made = std::make_shared<doubles::Launch>(state, calls, ++launches)] { return made->step(); };
-      });
+      };
+      doubles::streams().add_made(where, make, std::move(after));
+      if (!is_captured) state->latest = doubles::streams().end_of(where);
     };
     communicator->in_progress->set(start, Clock::now() + (is_slow ? slow_call : Clock::duration::zero()));
     if (!communicator->is_blocking) {

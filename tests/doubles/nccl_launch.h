@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/doubles/cuda_streams.h"
 #include "tests/doubles/nccl_arithmetic.h"
 #include "tests/doubles/nccl_world.h"
 
@@ -45,6 +46,8 @@ struct CommunicatorState {
   std::atomic<bool> hangs_in_abort = false;
   std::atomic<int> running = 0;
   std::atomic<ncclResult_t> error = ncclSuccess;
+  Place latest;  // launch that is not in a graph: as with the real one, the next one comes after it on any
+                 // stream
 };
 
 class Launch {

@@ -101,36 +101,40 @@ NcclPatience NcclBackend::patience(Deadline deadline, const LossCheck& check, st
 }
 
 template <class Call>
-CudaEvent NcclBackend::enqueue(int device, Deadline deadline, const Call& call) {
+CudaEvent NcclBackend::enqueue(const Track& track, Deadline deadline, const Call& call) {
   end_.throw_if_set();
-  const DeviceScope scope(nccl_, device);
-  NcclCommunicator& with = communicator(device, deadline);
-  const CudaEvent before = events_->take();
-  require_cuda(nccl_, nccl_.cudaEventRecord(before.get(), current(device)), "cudaEventRecord");
-  require_cuda(nccl_, nccl_.cudaStreamWaitEvent(with.stream(), before.get(), 0), "cudaStreamWaitEvent");
-  NcclCalls calls(nccl_, with, rank_, size_);
+  const DeviceScope scope(nccl_, track.device);
+  NcclCommunicator& with = communicator(track.device, deadline);
+  const cudaStream_t stream = track.callers.value_or(with.stream());
+  if (!track.callers) {
+    const CudaEvent before = events_->take();
+    require_cuda(nccl_, nccl_.cudaEventRecord(before.get(), current(track.device)), "cudaEventRecord");
+    require_cuda(nccl_, nccl_.cudaStreamWaitEvent(stream, before.get(), 0), "cudaStreamWaitEvent");
+  }
+  NcclCalls calls(nccl_, with, stream, rank_, size_);
   call(calls);
   calls.start(patience(deadline, check_, "NCCL did not begin the operation"));
   CudaEvent end = events_->take();
-  require_cuda(nccl_, nccl_.cudaEventRecord(end.get(), with.stream()), "cudaEventRecord");
+  require_cuda(nccl_, nccl_.cudaEventRecord(end.get(), stream), "cudaEventRecord");
   return end;
 }
 
 // The stream may be another thread's when it waits: so the device is set, too.
-WorkSource NcclBackend::source_of(const CudaEvent& end, int device) const {
-  const bool is_captured = is_capturing(device);
-  if (waits_block_ && !is_captured) return {};
-  const auto order = [end, device, &nccl = nccl_] {
+WorkSource NcclBackend::source_of(const CudaEvent& end, const Track& track) const {
+  if (waits_block_ && !track.is_captured) return {};
+  const auto order = [end, device = track.device, in = track.callers, &nccl = nccl_] {
     try {
+      const cudaStream_t stream = current(device);
+      if (in == stream) return true;
       const DeviceScope scope(nccl, device);
-      if (nccl.cudaStreamWaitEvent(current(device), end.get(), 0) == cudaSuccess) return true;
+      if (nccl.cudaStreamWaitEvent(stream, end.get(), 0) == cudaSuccess) return true;
       (void)nccl.cudaGetLastError();  // it is none for the program
     } catch (const DistError&) {
       // The error of the operation says more.
     }
     return false;
   };
-  return is_captured ? WorkSource::of_captured(order) : WorkSource(order);
+  return track.is_captured ? WorkSource::of_captured(order) : WorkSource(order);
 }
 
 bool NcclBackend::is_capturing(int device) const {
@@ -139,18 +143,26 @@ bool NcclBackend::is_capturing(int device) const {
          status != cudaStreamCaptureStatusNone;
 }
 
-void NcclBackend::hand_over(NcclWatchdog::Watched started, int device) {
-  if (is_capturing(device)) return started.source.succeed();
+// A rank by itself has no kernel of NCCL whose order NCCL would see to.
+NcclBackend::Track NcclBackend::track_of(int device, const Place& place) const {
+  Track track{device, is_capturing(device)};
+  if (!place.async && !track.is_captured && size_ > 1) track.callers = current(device);
+  return track;
+}
+
+void NcclBackend::hand_over(NcclWatchdog::Watched started, const Track& track) {
+  if (track.is_captured) return started.source.succeed();
   watchdog_.watch(std::move(started));
 }
 
 template <class Call>
 Work NcclBackend::start(int device, const Place& place, const Call& call) {
   if (Batch* const batch = own_batch()) return join_batch(*batch, device, place, Body(call));
+  const Track track = track_of(device, place);
   const std::unique_lock lock(mutex_);
-  const CudaEvent end = enqueue(device, place.deadline, call);
-  const WorkSource source = source_of(end, device);
-  hand_over({place.sequence, place.deadline, end, source, place.sender}, device);
+  const CudaEvent end = enqueue(track, place.deadline, call);
+  const WorkSource source = source_of(end, track);
+  hand_over({place.sequence, place.deadline, end, source, place.sender}, track);
   return source.work();
 }
 
@@ -168,7 +180,8 @@ Work NcclBackend::join_batch(Batch& batch, int device, const Place& place, Body 
   batch.device = device;
   const CudaEvent end = events_->take();  // recorded when they start
   batch.bodies.push_back(std::move(body));
-  batch.works.push_back({place.sequence, place.deadline, end, source_of(end, device), place.sender});
+  const Track track{device, is_capturing(device)};
+  batch.works.push_back({place.sequence, place.deadline, end, source_of(end, track), place.sender});
   return batch.works.back().source.work();
 }
 
@@ -186,10 +199,11 @@ void NcclBackend::end_together() {
     --open_batches_;
   }
   if (batch.works.empty()) return;
+  const Track track{*batch.device, is_capturing(*batch.device)};
   const std::unique_lock lock(mutex_);
   try {
     const Deadline deadline = std::ranges::min(batch.works, {}, &NcclWatchdog::Watched::deadline).deadline;
-    (void)enqueue(*batch.device, deadline, [&](NcclCalls& calls) {
+    (void)enqueue(track, deadline, [&](NcclCalls& calls) {
       for (const Body& body : batch.bodies) body(calls);
     });
     const DeviceScope scope(nccl_, *batch.device);
@@ -200,22 +214,22 @@ void NcclBackend::end_together() {
     for (const NcclWatchdog::Watched& one : batch.works) one.source.fail(std::current_exception());
     throw;
   }
-  for (NcclWatchdog::Watched& one : batch.works) hand_over(std::move(one), *batch.device);
+  for (NcclWatchdog::Watched& one : batch.works) hand_over(std::move(one), track);
 }
 
 Work NcclBackend::all_reduce(const Tensor& tensor, const Reduction& reduction, const Operation& operation) {
-  return start(tensor.device().index, Place{operation.sequence, operation.deadline},
+  return start(tensor.device().index, collective(operation),
                [=](NcclCalls& calls) { calls.all_reduce(tensor, reduction); });
 }
 
 Work NcclBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
-  return start(tensor.device().index, Place{operation.sequence, operation.deadline},
+  return start(tensor.device().index, collective(operation),
                [=](NcclCalls& calls) { calls.broadcast(tensor, src); });
 }
 
 Work NcclBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                              const Operation& operation) {
-  return start(input.device().index, Place{operation.sequence, operation.deadline},
+  return start(input.device().index, collective(operation),
                [to = std::vector(outputs.begin(), outputs.end()), input](NcclCalls& calls) {
                  calls.all_gather(to, input);
                });
@@ -225,8 +239,9 @@ Work NcclBackend::all_gather(std::span<const Tensor> outputs, const Tensor& inpu
 Work NcclBackend::barrier(const Operation& operation) {
   const int device = device_ >= 0 ? device_.load() : choose_device(nccl_, named_device_);
   if (device_ < 0 && is_capturing(device)) throw DistBackendError(not_connected_before_capture);
-  const Work all_here =
-      start(device, Place{operation.sequence, operation.deadline}, [](NcclCalls& calls) { calls.barrier(); });
+  Place place = collective(operation);
+  place.async = true;  // a host that waits needs no stream of its own to wait, too
+  const Work all_here = start(device, place, [](NcclCalls& calls) { calls.barrier(); });
   if (is_capturing(device)) return all_here;
   const WorkSource on_host;
   all_here.then([on_host](const Work& work) {
@@ -238,13 +253,13 @@ Work NcclBackend::barrier(const Operation& operation) {
 
 Work NcclBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduction,
                          const Operation& operation) {
-  return start(tensor.device().index, Place{operation.sequence, operation.deadline},
+  return start(tensor.device().index, collective(operation),
                [=](NcclCalls& calls) { calls.reduce(tensor, dst, reduction); });
 }
 
 Work NcclBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
                          const Operation& operation) {
-  return start(input.device().index, Place{operation.sequence, operation.deadline},
+  return start(input.device().index, collective(operation),
                [to = std::vector(outputs.begin(), outputs.end()), input, dst](NcclCalls& calls) {
                  calls.gather(to, input, dst);
                });
@@ -252,7 +267,7 @@ Work NcclBackend::gather(std::span<const Tensor> outputs, const Tensor& input, i
 
 Work NcclBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
                           const Operation& operation) {
-  return start(output.device().index, Place{operation.sequence, operation.deadline},
+  return start(output.device().index, collective(operation),
                [output, from = std::vector(inputs.begin(), inputs.end()), src](NcclCalls& calls) {
                  calls.scatter(output, from, src);
                });
@@ -260,7 +275,7 @@ Work NcclBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, 
 
 Work NcclBackend::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
                                  const Reduction& reduction, const Operation& operation) {
-  return start(output.device().index, Place{operation.sequence, operation.deadline},
+  return start(output.device().index, collective(operation),
                [output, from = std::vector(inputs.begin(), inputs.end()), reduction](NcclCalls& calls) {
                  calls.reduce_scatter(output, from, reduction);
                });
@@ -269,26 +284,25 @@ Work NcclBackend::reduce_scatter(const Tensor& output, std::span<const Tensor> i
 Work NcclBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                              const Operation& operation) {
   return start(
-      inputs.front().device().index, Place{operation.sequence, operation.deadline},
+      inputs.front().device().index, collective(operation),
       [to = std::vector(outputs.begin(), outputs.end()),
        from = std::vector(inputs.begin(), inputs.end())](NcclCalls& calls) { calls.all_to_all(to, from); });
 }
 
 Work NcclBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
                                        const Operation& operation) {
-  return start(tensors.front().device().index, Place{operation.sequence, operation.deadline},
+  return start(tensors.front().device().index, collective(operation),
                [all = std::vector(tensors.begin(), tensors.end()), reduction](NcclCalls& calls) {
                  for (const Tensor& tensor : all) calls.all_reduce(tensor, reduction);
                });
 }
 
 Work NcclBackend::send(const Tensor& tensor, int dst, Tag /*tag*/, const Operation& operation) {
-  return start(tensor.device().index, Place{0, operation.deadline},
-               [=](NcclCalls& calls) { calls.send(tensor, dst); });
+  return start(tensor.device().index, message(operation), [=](NcclCalls& calls) { calls.send(tensor, dst); });
 }
 
 Work NcclBackend::recv(const Tensor& tensor, int src, Tag /*tag*/, const Operation& operation) {
-  return start(tensor.device().index, Place{0, operation.deadline, src},
+  return start(tensor.device().index, message(operation, src),
                [=](NcclCalls& calls) { calls.recv(tensor, src); });
 }
 

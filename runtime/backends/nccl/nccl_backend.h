@@ -1,4 +1,6 @@
-// A group's backend over NCCL: starts each operation on the communicator's stream, after the caller's.
+// A group's backend over NCCL: starts an asynchronous operation on the communicator's stream, after the
+// caller's, and one that the caller waits for on the caller's own stream: that needs no events. NCCL itself
+// orders what one communicator has on several streams.
 #pragma once
 
 #include <atomic>
@@ -61,7 +63,20 @@ class NcclBackend final : public Backend {
   struct Place {
     std::uint64_t sequence;  // 0: a message
     Deadline deadline;
+    bool async;
     int sender = -1;  // of a receive
+  };
+  static Place collective(const Operation& operation) {
+    return {operation.sequence, operation.deadline, operation.async};
+  }
+  static Place message(const Operation& operation, int sender = -1) {
+    return {0, operation.deadline, operation.async, sender};
+  }
+  // Where an operation runs: `stream` is the communicator's unless the caller's current one will do.
+  struct Track {
+    int device;
+    bool is_captured;                          // the current stream is, into a graph
+    std::optional<cudaStream_t> callers = {};  // none: the communicator's stream
   };
   // Calls of one thread between begin_together() and end_together().
   struct Batch {
@@ -73,12 +88,13 @@ class NcclBackend final : public Backend {
   template <class Call>
   Work start(int device, const Place& place, const Call& call);
   Work join_batch(Batch& batch, int device, const Place& place, Body body);
-  // Puts what `call` starts into the communicator's stream; the event is reached when it has ended.
+  // Puts what `call` starts into the stream; the event is reached when it has ended.
   template <class Call>
-  CudaEvent enqueue(int device, Deadline deadline, const Call& call);
-  [[nodiscard]] WorkSource source_of(const CudaEvent& end, int device) const;
-  // What was started on `device` just now: the watchdog sees to its end, or it is a part of a graph.
-  void hand_over(NcclWatchdog::Watched started, int device);
+  CudaEvent enqueue(const Track& track, Deadline deadline, const Call& call);
+  [[nodiscard]] WorkSource source_of(const CudaEvent& end, const Track& track) const;
+  // What was started just now: the watchdog sees to its end, or it is a part of a graph.
+  void hand_over(NcclWatchdog::Watched started, const Track& track);
+  [[nodiscard]] Track track_of(int device, const Place& place) const;
   // Whether the calling thread's current stream is being captured into a graph.
   [[nodiscard]] bool is_capturing(int device) const;
 

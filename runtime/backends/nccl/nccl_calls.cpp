@@ -34,8 +34,9 @@ struct NcclCalls::How {
   ncclRedOp_t op;
 };
 
-NcclCalls::NcclCalls(const NcclFunctions& nccl, const NcclCommunicator& communicator, int rank, int size)
-    : nccl_(nccl), communicator_(communicator), rank_(rank), size_(size) {
+NcclCalls::NcclCalls(const NcclFunctions& nccl, const NcclCommunicator& communicator, cudaStream_t stream,
+                     int rank, int size)
+    : nccl_(nccl), communicator_(communicator), stream_(stream), rank_(rank), size_(size) {
   note(nccl_.ncclGroupStart(), "ncclGroupStart");
 }
 
@@ -80,14 +81,14 @@ void NcclCalls::all_reduce(const Tensor& tensor, const Reduction& reduction) {
   if (tensor.nbytes() == 0) return barrier();
   const How as = how(tensor.dtype(), reduction);
   note(nccl_.ncclAllReduce(tensor.data(), tensor.data(), tensor.numel() * as.units, as.type, as.op,
-                           communicator_.handle(), communicator_.stream()),
+                           communicator_.handle(), stream_),
        "ncclAllReduce");
 }
 
 void NcclCalls::broadcast(const Tensor& tensor, int src) {
   if (tensor.nbytes() == 0) return barrier();
   note(nccl_.ncclBroadcast(tensor.data(), tensor.data(), tensor.nbytes(), ncclUint8, src,
-                           communicator_.handle(), communicator_.stream()),
+                           communicator_.handle(), stream_),
        "ncclBroadcast");
 }
 
@@ -95,7 +96,7 @@ void NcclCalls::all_gather(std::span<const Tensor> outputs, const Tensor& input)
   if (is_empty(outputs)) return barrier();
   if (are_one_array(outputs)) {
     return note(nccl_.ncclAllGather(input.data(), outputs.front().data(), input.nbytes(), ncclUint8,
-                                    communicator_.handle(), communicator_.stream()),
+                                    communicator_.handle(), stream_),
                 "ncclAllGather");
   }
   for (int rank = 0; rank < size_; ++rank) {
@@ -103,14 +104,14 @@ void NcclCalls::all_gather(std::span<const Tensor> outputs, const Tensor& input)
     if (output.nbytes() == 0) continue;
     const void* const from = rank == rank_ ? input.data() : output.data();
     note(nccl_.ncclBroadcast(from, output.data(), output.nbytes(), ncclUint8, rank, communicator_.handle(),
-                             communicator_.stream()),
+                             stream_),
          "ncclBroadcast");
   }
 }
 
 void NcclCalls::barrier() {
   note(nccl_.ncclAllReduce(communicator_.scratch(), communicator_.scratch(), 1, ncclFloat32, ncclSum,
-                           communicator_.handle(), communicator_.stream()),
+                           communicator_.handle(), stream_),
        "ncclAllReduce");
 }
 
@@ -118,7 +119,7 @@ void NcclCalls::reduce(const Tensor& tensor, int dst, const Reduction& reduction
   if (tensor.nbytes() == 0) return barrier();
   const How as = how(tensor.dtype(), reduction);
   note(nccl_.ncclReduce(tensor.data(), tensor.data(), tensor.numel() * as.units, as.type, as.op, dst,
-                        communicator_.handle(), communicator_.stream()),
+                        communicator_.handle(), stream_),
        "ncclReduce");
 }
 
@@ -143,14 +144,14 @@ void NcclCalls::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
   const How as = how(output.dtype(), reduction);
   if (are_one_array(inputs)) {
     return note(nccl_.ncclReduceScatter(inputs.front().data(), output.data(), output.numel() * as.units,
-                                        as.type, as.op, communicator_.handle(), communicator_.stream()),
+                                        as.type, as.op, communicator_.handle(), stream_),
                 "ncclReduceScatter");
   }
   for (int rank = 0; rank < size_; ++rank) {
     const Tensor& input = inputs[index(rank)];
     if (input.nbytes() == 0) continue;
     note(nccl_.ncclReduce(input.data(), rank == rank_ ? output.data() : nullptr, input.numel() * as.units,
-                          as.type, as.op, rank, communicator_.handle(), communicator_.stream()),
+                          as.type, as.op, rank, communicator_.handle(), stream_),
          "ncclReduce");
   }
 }
@@ -164,15 +165,13 @@ void NcclCalls::all_to_all(std::span<const Tensor> outputs, std::span<const Tens
 
 void NcclCalls::send(const Tensor& tensor, int dst) {
   if (tensor.nbytes() == 0) return;
-  note(nccl_.ncclSend(tensor.data(), tensor.nbytes(), ncclUint8, dst, communicator_.handle(),
-                      communicator_.stream()),
+  note(nccl_.ncclSend(tensor.data(), tensor.nbytes(), ncclUint8, dst, communicator_.handle(), stream_),
        "ncclSend");
 }
 
 void NcclCalls::recv(const Tensor& tensor, int src) {
   if (tensor.nbytes() == 0) return;
-  note(nccl_.ncclRecv(tensor.data(), tensor.nbytes(), ncclUint8, src, communicator_.handle(),
-                      communicator_.stream()),
+  note(nccl_.ncclRecv(tensor.data(), tensor.nbytes(), ncclUint8, src, communicator_.handle(), stream_),
        "ncclRecv");
 }
 

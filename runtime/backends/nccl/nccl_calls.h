@@ -1,4 +1,4 @@
-// Our operations as calls of NCCL. Each only starts, on the communicator's stream and within a group of NCCL.
+// Our operations as calls of NCCL. Each only starts, on one stream and within a group of NCCL.
 #pragma once
 
 #include <span>
@@ -13,7 +13,8 @@ namespace dlaunch::internal {
 class NcclCalls {
  public:
   // Begins the group.
-  NcclCalls(const NcclFunctions& nccl, const NcclCommunicator& communicator, int rank, int size);
+  NcclCalls(const NcclFunctions& nccl, const NcclCommunicator& communicator, cudaStream_t stream, int rank,
+            int size);
   ~NcclCalls();
   NcclCalls(const NcclCalls&) = delete;
   NcclCalls& operator=(const NcclCalls&) = delete;
@@ -40,6 +41,7 @@ class NcclCalls {
 
   const NcclFunctions& nccl_;
   const NcclCommunicator& communicator_;
+  const cudaStream_t stream_;
   const int rank_;
   const int size_;
   bool is_open_ = true;

@@ -48,6 +48,42 @@ TEST(NcclStreams, WaitDoesNotBlockTheHostAndSynchronizeDoes) {
   expect_all_say(results, "ordered, still running, still running, ended");
 }
 
+// One that is waited for runs in the stream of its caller, another one in the group's.
+TEST(NcclStreams, CallsOnSeveralStreamsKeepTheirOrder) {
+  const auto results = run_ranks(2, [](int rank) {
+    init(rank);
+    const cudaStream_t first = make_stream();
+    const cudaStream_t second = make_stream();
+    const Floats source({1.0F});
+    const Floats one(std::vector<float>(1));
+    const Floats two(std::vector<float>(1));
+    const Floats three(std::vector<float>(1));
+    for (int i = 0; i < repeats; ++i) {
+      for (const Floats* const values : {&one, &two, &three}) values->set({-1.0F});
+      {
+        const StreamGuard guard({first}, device_of(rank));
+        copy(first, one, source);
+        all_reduce(one.tensor());
+        copy(first, two, one);
+      }
+      Work work;
+      {
+        const StreamGuard guard({first}, device_of(rank));
+        work = default_group().all_reduce(two.tensor(), ReduceOp::sum, async());
+      }
+      const StreamGuard guard({second}, device_of(rank));
+      work.wait();
+      copy(second, three, two);
+      all_reduce(three.tensor());
+      require(cudaStreamSynchronize(second), "cudaStreamSynchronize");
+      const std::string seen = text_of(one.get()) + " " + text_of(two.get()) + " " + text_of(three.get());
+      if (seen != "2 4 8") return "round " + std::to_string(i) + ": " + seen;
+    }
+    return std::string("ordered");
+  });
+  expect_all_say(results, "ordered");
+}
+
 TEST(NcclStreams, WithBlockingWaitTheHostWaits) {
   const auto results = run_ranks(2, [](int rank) {
     setenv("TORCH_NCCL_BLOCKING_WAIT", "1", 1);
