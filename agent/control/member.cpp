@@ -56,7 +56,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
                  [&](const WorkersSeen& seen) { on_workers_seen(now, seen, out); },
                  [&](const WorkersInspected& inspected) { on_workers_inspected(inspected.report, out); },
                  [&](const JobAlreadyEnded& over) { on_job_already_ended(over.ending, out); },
-                 [&](const PmiEnter& enter) { on_pmi_enter(enter, out); }},
+                 [&](const PmiEnter& enter) { on_pmi_enter(enter, out); },
+                 [&](const TimesReport& report) { on_times(report, out); }},
       event);
   // A node that must stop does not search for another coordinator.
   if (stop_signal_ != 0 && !contact_.is_up() && state_ != State::leaving && state_ != State::ended)

@@ -67,10 +67,11 @@ struct WorkersInspected {
 };
 
 // WorkersSeen answers LookAtWorkers, and EndpointProbed answers ProbeEndpoint. PmiEnter: what this node's MPI
-// program reports; PmiRelease, an action, is the answer to it.
+// program reports; PmiRelease, an action, is the answer to it. TimesReport: before RoundDone and
+// RoundStopped.
 using MemberEvent = std::variant<HealthChecked, EndpointProbed, LinkUp, LinkDown, FromCoordinator, SignalCame,
                                  MemberTimer, KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck,
-                                 WorkersSeen, WorkersInspected, JobAlreadyEnded, PmiEnter>;
+                                 WorkersSeen, WorkersInspected, JobAlreadyEnded, PmiEnter, TimesReport>;
 
 // --- actions ---
 
@@ -213,6 +214,7 @@ class Member {
   void on_pmi_enter(const PmiEnter& enter, MemberActions& out) const;
   void on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out);
   void on_workers_inspected(const Inspected& report, MemberActions& out) const;
+  void on_times(const TimesReport& report, MemberActions& out);
   void end_by_signal(MemberActions& out);
   void enforce_fencing(TimePoint now, MemberActions& out);
   void give_up(TimePoint now, MemberActions& out);
@@ -266,7 +268,8 @@ class Member {
   World world_;                // that round's
   std::uint64_t fencing_ = 0;  // the highest token of any leader (agent/model/fencing.h)
   TimePoint world_came_;
-  bool all_returned_0_ = false;  // the workers of the last round, even if they were told to stop
+  bool all_returned_0_ = false;       // the workers of the last round, even if they were told to stop
+  std::optional<TimesReport> times_;  // the last one; the next leader gets it, too
 
   std::optional<TimePoint> last_word_by_;  // until then the coordinator may answer our Leave
   int stop_signal_ = 0;                    // the signal that was sent to us and means: stop

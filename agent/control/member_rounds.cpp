@@ -88,6 +88,13 @@ void Member::on_workers_inspected(const Inspected& report, MemberActions& out) c
   if (state_ == State::working && report.round == round_) out.emplace_back(ToCoordinator{report});
 }
 
+// Without a leader the report waits for the next one: until the link is up, the coordinator expects other
+// bytes.
+void Member::on_times(const TimesReport& report, MemberActions& out) {
+  times_ = report;
+  if (contact_.leads()) out.emplace_back(ToCoordinator{report});
+}
+
 // --- this node's health ---
 
 void Member::check_health(TimePoint now, bool first, MemberActions& out) {

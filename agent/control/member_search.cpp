@@ -60,6 +60,7 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
     clock_.on_answer(now, welcome.stamp, welcome.grant.echo);
     fencing_ = std::max(fencing_, welcome.fencing);  // before the answer, which confirms it
     if (job_.may_move()) out.emplace_back(ToCoordinator{contact_.heartbeat(now)});
+    if (times_ && !contact_.leads()) out.emplace_back(ToCoordinator{*times_});
     contact_.set_leads(true);
     if (!welcome.elsewhere) lease_.clear_fence();  // the leader waits until our workers are gone
     take_grant(now, welcome.grant, out);

@@ -31,6 +31,21 @@ TEST(Failover, TheNextEndpointLeadsWhenTheFirstIsKilled) {
   EXPECT_EQ(job->node(4).outcome()->exit_code, 0);
 }
 
+// Whatever a node sends, and whenever its workers are gone: while it finds the next leader, or before.
+TEST(Failover, TheNextLeaderComesAtOnceWheneverTheWorkersAreGone) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto job = steady(seed, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3}, minutes(2));
+    job->cluster().swallowed = 0;
+    job->start_all();
+    job->run(seconds(5));
+    ASSERT_EQ(job->last_round().store, "node0");
+    job->node(0).crash();
+    job->run(seconds(5));
+    ASSERT_EQ(job->running(), (std::set<int>{1, 2, 3})) << job->what_was_said();
+  }
+}
+
 TEST(Failover, EveryNodeInTurnMayDieAndComeBack) {
   const auto job = steady(21, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3}, minutes(10));
   job->start_all();

@@ -11,6 +11,8 @@ using std::chrono::milliseconds;
 constexpr Duration retransmission = milliseconds(200);
 // From a keeper's deadline, or its agent's end, until the last worker is dead.
 constexpr Duration longest_death = milliseconds(80);
+// Of the protocol mux (store/server/port_limits.h).
+constexpr Duration http_time = std::chrono::seconds(30);
 
 // --- World ---
 
@@ -75,6 +77,7 @@ void Node::start() {
                              {},
                              {},
                              this};
+  plan.node_times = [this] { return agent::TimeSums{spec_.slots}; };
   plan.unix_us = wall_clock_us();
   plan.had_predecessor = has_leader_mark_;
   runner_ = std::make_unique<agent::Runner>(agent::Runner::Dependencies{*this, *this, *this, *this, *this},
@@ -222,7 +225,7 @@ TimerId Node::arm(TimePoint at, TimerHandler& handler) {
 }
 void Node::disarm(TimerId timer) { timers_.erase(timer); }
 
-// The simulated protocol mux accepts agents; see accept_from.
+// The simulated protocol mux accepts agents; see identify.
 Result<Network::Listening> Node::listen(const Address& address, ListenerHandler&) {
   return Listening{{1, 1}, address.port, {address}};
 }
@@ -230,7 +233,7 @@ void Node::unlisten(ListenerId) {}
 
 ConnId Node::open(ConnectionHandler* handler, const std::string& peer_host) {
   const ConnId id{next_id_++, 1};
-  conns_[id] = {handler, peer_host, {}, now()};
+  conns_[id] = {handler, peer_host, {}, now(), handler == nullptr};
   return id;
 }
 
@@ -254,20 +257,30 @@ ConnId Node::connect(const Address& address, TimePoint deadline, ConnectionHandl
     const ConnId other = peer->open(nullptr, "node" + std::to_string(index_));
     peer->conns_.at(other).peer = id;
     conns_.at(id).peer = other;
-    peer->when_awake([this, peer, other, id] { peer->accept_from(*this, other, id); });
-    when_awake([this, id] {
-      if (conns_.contains(id)) conns_.at(id).handler->on_connected(id);
-    });
+    when_awake([this, id] { come_up(id); });
   });
   return id;
 }
 
-void Node::accept_from(const Node& caller, ConnId own, ConnId) {
-  const auto found = conns_.find(own);
+void Node::come_up(ConnId id) {
+  const auto found = conns_.find(id);
   if (found == conns_.end()) return;
-  ConnectionHandler& handler =
-      runner_->on_agent_connection(own, {"node" + std::to_string(caller.index()), 1});
-  conns_.at(own).handler = &handler;
+  found->second.up = true;
+  ConnectionHandler* handler = found->second.handler;
+  send(id, as_byte_span(std::exchange(found->second.early, {})));
+  handler->on_connected(id);
+}
+
+// The first byte of an accepted connection decides whether it is an agent's; if it is not, the rest of an
+// HTTP request is awaited.
+void Node::identify(ConnId id, const Piece& piece) {
+  Conn& conn = conns_.at(id);
+  if (conn.is_http) return;
+  conn.is_http = piece.bytes.front() != agent::greeting.front();
+  if (conn.is_http) return later(http_time, [this, id] { close(id); });
+  ConnectionHandler& handler = runner_->on_agent_connection(id, {conn.peer_host, 1});
+  conns_.at(id).handler = &handler;
+  handler.on_received(id, as_byte_span(piece.bytes));
 }
 
 void Node::hand_over(ConnId conn, ConnectionHandler& handler) {
@@ -278,6 +291,10 @@ void Node::send(ConnId id, ByteSpan bytes) {
   const auto found = conns_.find(id);
   if (found == conns_.end()) return;
   Conn& conn = found->second;
+  if (!conn.up) {
+    conn.early.append(as_text(bytes));
+    return;
+  }
   std::string rest(as_text(bytes));
   while (!rest.empty()) {  // in order, in pieces of any size
     const auto piece =
@@ -320,6 +337,7 @@ void Node::take(ConnId id, const Piece& piece) {
   const auto found = conns_.find(id);
   if (found == conns_.end()) return;
   if (piece.bytes.empty()) return peer_closed(id, piece.end);
+  if (found->second.handler == nullptr) return identify(id, piece);
   found->second.handler->on_received(id, as_byte_span(piece.bytes));
 }
 

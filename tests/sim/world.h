@@ -183,6 +183,9 @@ class Node final : public Clock,
     std::string peer_host;
     ConnId peer;                // 0 until connected
     TimePoint last_delivery;    // keeps the stream in order
+    bool up = true;             // false until on_connected
+    std::string early{};        // bytes sent before
+    bool is_http = false;       // so its first byte said
     std::deque<Piece> stuck{};  // held by a cut on the way here
   };
   struct Process {
@@ -206,7 +209,8 @@ class Node final : public Clock,
   void exit();
   void cut_connections(CloseKind how);
   ConnId open(ConnectionHandler* handler, const std::string& peer_host);
-  void accept_from(const Node& caller, ConnId own, ConnId caller_conn);
+  void come_up(ConnId conn);
+  void identify(ConnId conn, const Piece& piece);
   void deliver(ConnId conn, Piece piece);
   void deliver_stuck(ConnId conn);
   [[nodiscard]] bool held_up(const Conn& conn) const;

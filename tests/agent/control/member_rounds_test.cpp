@@ -114,6 +114,34 @@ TEST_F(MemberTest, TheAnswerToALateStopDoesNotEndTheNextRound) {
   EXPECT_TRUE(told_group<StopWorkers>()) << "its workers run";
 }
 
+// A coordinator that is dialled expects a greeting first, and then a Join.
+TEST_F(MemberTest, TimesAreReportedToALeaderAndToTheNextOne) {
+  JobSpec several = job();
+  several.endpoints = {{"a", 1}, {"b", 2}};
+  member_ = Member(several, node(), "0.1", now_);
+  member_.begin();
+  work();
+  const TimesReport report{{1, seconds(3)}};
+  step(LinkDown{{LossKind::closed, "closed by the peer"}});
+  ASSERT_TRUE(got<Dial>());
+  step(report);
+  EXPECT_FALSE(said<TimesReport>()) << "the link is not up";
+  step(RoundStopped{0});
+  step(LinkUp{});
+  ASSERT_TRUE(said<Join>());
+  EXPECT_FALSE(said<TimesReport>());
+  hear(Welcome{true});
+  ASSERT_TRUE(said<TimesReport>());
+  EXPECT_EQ(*said<TimesReport>(), report);
+  hear(Welcome{true});
+  EXPECT_FALSE(said<TimesReport>()) << "the same leader";
+  hear(world(1));
+  const TimesReport later{{1, seconds(5)}};
+  step(later);
+  ASSERT_TRUE(said<TimesReport>());
+  EXPECT_EQ(*said<TimesReport>(), later);
+}
+
 // Where the workers stand is looked at, and told, only where somebody asked for it by --hang-timeout.
 class WatchingMemberTest : public MemberTest {
  protected:
