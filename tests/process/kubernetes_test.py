@@ -132,7 +132,7 @@ class Running(Kubernetes):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
     def pods(self, manifest, more_hosts=0):
-        pods = Pods(self, manifest, self.dir, more_hosts)
+        pods = self.all_pods = Pods(self, manifest, self.dir, more_hosts)
         pods.start_name_server()
         return pods
 
@@ -144,7 +144,10 @@ class Running(Kubernetes):
             pass
 
     def wait_for_ranks(self, name, count):
-        wait_until(lambda: all(self.came(f"{name}.{rank}") for rank in range(count)), f"ranks 0 to {count - 1} have written {name}")
+        try:
+            wait_until(lambda: all(self.came(f"{name}.{rank}") for rank in range(count)), f"ranks 0 to {count - 1} have written {name}")
+        except AssertionError as late:
+            raise AssertionError(f"{late}\n{self.all_pods.last_words()}") from None
 
     def check_that_they_are_one_job(self, pods, before_names):
         """DNS knows no name until all agents run, as it may be when pods start."""

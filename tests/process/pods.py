@@ -114,6 +114,7 @@ class Pods:
         self.write("token", "a secret of this test\n")
         self.write("resolv.conf", f"nameserver {Hosts.SWITCH_ADDRESS}\nsearch {DOMAIN} svc.cluster.local cluster.local\noptions ndots:5\n")
         self.records = {}
+        self.started = []
         self.publish({})
 
     def start_name_server(self):
@@ -155,7 +156,19 @@ class Pods:
         process = subprocess.Popen(command, cwd=self.path("work"), env={**variables, **setting}, text=True, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.test.addCleanup(self._finish, process)
-        return Pod(self, process, host)
+        self.started.append(Pod(self, process, host))
+        return self.started[-1]
+
+    def last_words(self):
+        """Ends all pods; what they and their programs have left, for the message of a test that failed."""
+        text = f"files in the pods' folder: {' '.join(sorted(os.listdir(self.path('work'))))}\n"
+        for pod in self.started:
+            if pod.process.poll() is None:
+                pod.kill()
+            if not pod.process.stdout.closed:
+                code, out, err = pod.end()
+                text += f"pod on host {pod.host} ended with {code}:\n{out}{err}\n"
+        return text
 
     @staticmethod
     def _finish(process):
