@@ -11,8 +11,9 @@
 namespace dlaunch::agent {
 namespace {
 
-World without_members(World world) {
-  world.members.clear();
+// For a node that is not in it.
+World only_with_leader(World world) {
+  std::erase_if(world.members, [&](const WorldMember& member) { return member.agent != world.leader; });
   return world;
 }
 
@@ -72,7 +73,8 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
     return;
   }
   learn_from(now, join);
-  if (formed_ && !join.joined_once) out.emplace_back(ToMember{member, NewWorld{without_members(world_), {}}});
+  if (formed_ && !join.joined_once)
+    out.emplace_back(ToMember{member, NewWorld{only_with_leader(world_), {}}});
   out.emplace_back(ToMember{member, welcome(now, node, true, was_superseded(node))});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);

@@ -73,13 +73,15 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   formed.world_size = world_.world_size;
   out.emplace_back(std::move(formed));
   World copy = world_;
+  const WorldMember* const leader = world_.member(agent_);  // none: it is a spare
   std::size_t spares = 0;
   for (const auto& [member, node] : membership_.nodes()) {
     copy.members.clear();
     if (member == local_member) {
       copy.members = world_.members;
-    } else if (node.active) {
-      copy.members.push_back(world_.members[static_cast<std::size_t>(node.index)]);
+    } else {
+      if (leader != nullptr) copy.members.push_back(*leader);
+      if (node.active) copy.members.push_back(world_.members[static_cast<std::size_t>(node.index)]);
     }
     spares += node.active || node.leaving ? 0 : 1;
     out.emplace_back(ToMember{member, NewWorld{copy, grant_to(now, node)}});

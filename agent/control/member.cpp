@@ -140,6 +140,9 @@ void Member::on_new_world(TimePoint now, const NewWorld& announced, MemberAction
   contact_.set_leads(true);
   last_notice_.clear();
   world_ = announced.world;
+  led_by_spare_ = world_.member(world_.leader) == nullptr;
+  if (world_.leader != node_.agent)
+    std::erase_if(world_.members, [&](const WorldMember& member) { return member.agent != node_.agent; });
   fencing_ = std::max(fencing_, world_.fencing);
   round_ = world_.round;
   world_came_ = now;

@@ -266,6 +266,7 @@ class Member {
   bool joined_once_ = false;   // a world
   std::uint32_t round_ = 0;
   World world_;                // that round's
+  bool led_by_spare_ = false;  // it was: its leader had no workers
   std::uint64_t fencing_ = 0;  // the highest token of any leader (agent/model/fencing.h)
   TimePoint world_came_;
   bool all_returned_0_ = false;       // the workers of the last round, even if they were told to stop

@@ -41,6 +41,7 @@ Join Member::join(TimePoint now) const {
   join.unfit = node_.unfit;
   join.fencing = fencing_;
   if (!joined_once_) return join;
+  if (led_by_spare_) join.lease = join.rest;  // if one node of its world is missing, it is not the leader's
   join.leader = world_.leader;
   join.leader_host = world_.store.host;
   join.round = round_;

@@ -63,7 +63,8 @@ struct Join {
   std::vector<Restart> restarts{};
   Duration age{};    // since the job's first round began
   Duration lease{};  // how long from now workers may run on the last leader's node (agent/control/lease.h);
-                     // for an agent that has been in no world but may have had a predecessor: on any node
+                     // on any node, if that leader was a spare, or for an agent that has been in no world
+                     // but may have had a predecessor
   Duration rest{};   // the same for other nodes that followed that leader
   std::int64_t stamp = 0;     // this node's clock, as in Heartbeat
   bool stays = true;          // also if this coordinator does not lead yet: the node counts for its quorum

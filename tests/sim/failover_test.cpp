@@ -61,6 +61,31 @@ TEST(Failover, EveryNodeInTurnMayDieAndComeBack) {
   EXPECT_EQ(job->last_round().restart_count, "0");
 }
 
+// Of the world that it led a node is missing when the next leader comes, and that is not its own.
+TEST(Failover, WorkersOfAMissingNodeAreWaitedForIfASpareLed) {
+  const auto job = steady(
+      30, {.machines = 5, .min_nodes = 3, .nnodes = 4, .spares = 1, .endpoints = 3, .health_check = "check"});
+  job->cluster().script = [](int node, std::uint32_t round, int) {
+    Script script = long_life();
+    // The leader's own node comes last.
+    if (round == agent::health_check.round) script.life = seconds(node == 0 ? 2 : 0);
+    script.ignores_term = node == 4;
+    return script;
+  };
+  job->start_all();
+  job->run(seconds(8));
+  ASSERT_EQ(job->last_round().store, "node0") << job->what_was_said();
+  ASSERT_EQ(job->running(), (std::set<int>{1, 2, 3, 4})) << job->what_was_said();
+  job->cluster().cut(4, 1);
+  job->cluster().cut(4, 2);
+  job->node(0).crash();
+  job->run(seconds(15));  // no worker starts while one of node 4 runs: ElasticJob checks that
+  EXPECT_EQ(job->running(), (std::set<int>{1, 2, 3})) << job->what_was_said();
+  job->cluster().join_all();
+  job->run(seconds(15));
+  EXPECT_EQ(job->running(), (std::set<int>{1, 2, 3, 4})) << job->what_was_said();
+}
+
 TEST(Failover, StoppedLeaderHandsLeadershipOver) {
   const auto job = steady(22, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3}, seconds(60));
   job->start_all();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tests/agent/control/coordinator_fixture.h"
 
@@ -23,9 +24,7 @@ TEST_F(CoordinatorTest, TheWorldComesWhenAllAreInAndRanksFollowNodeRanks) {
   EXPECT_EQ(whole.world_size, 5);
   EXPECT_EQ(whole.members,
             (std::vector<WorldMember>{{0, 2, 0, "host0", 100, 0, 0, 5}, {1, 3, 2, "host1", 101, 1, 2, 5}}));
-  World part = whole;
-  part.members.erase(part.members.begin());
-  EXPECT_EQ(worlds[1].second.world, part);
+  EXPECT_EQ(worlds[1].second.world, whole) << "the leader's entry and its own";
   // The store must be there before a worker can look for it.
   const auto opens = std::find_if(last_.begin(), last_.end(), [](const auto& action) {
     return std::holds_alternative<OpenStore>(action);
@@ -35,6 +34,47 @@ TEST_F(CoordinatorTest, TheWorldComesWhenAllAreInAndRanksFollowNodeRanks) {
     return to && std::holds_alternative<NewWorld>(to->message);
   });
   EXPECT_LT(opens, tells);
+}
+
+// Nodes without ranks of their own, and one of them will be a spare.
+class SpareTest : public CoordinatorTest {
+ protected:
+  SpareTest() {
+    job_.spares = 1;
+    job_.node_timeout = Duration(0);  // nothing of an earlier world is waited for
+    begin();
+  }
+  void come(MemberId member) {
+    Join one = join(static_cast<int>(member));
+    one.node_rank = -1;
+    from(member, one);
+  }
+  // Of the members that the latest worlds name.
+  std::map<MemberId, std::vector<AgentId>> agents() const {
+    std::map<MemberId, std::vector<AgentId>> found;
+    for (const auto& [member, announced] : sent<NewWorld>()) {
+      std::vector<AgentId>& named = found[member];
+      for (const WorldMember& one : announced.world.members) named.push_back(one.agent);
+    }
+    return found;
+  }
+  using Agents = std::map<MemberId, std::vector<AgentId>>;
+};
+
+TEST_F(SpareTest, IsToldWhetherTheLeaderIsOneToo) {
+  come(0);
+  come(7);
+  EXPECT_EQ(agents(), (Agents{{0, {100, 107}}, {7, {100, 107}}}));
+  come(8);
+  EXPECT_EQ(agents(), (Agents{{8, {100}}}));
+}
+
+TEST_F(SpareTest, ThatLeadsIsNoMemberForAnyNode) {
+  come(7);
+  come(8);
+  EXPECT_EQ(agents(), (Agents{{7, {107}}, {8, {108}}}));
+  come(9);
+  EXPECT_EQ(agents(), (Agents{{9, {}}}));
 }
 
 TEST_F(CoordinatorTest, EachRolesWorkersAreCountedByThemselves) {

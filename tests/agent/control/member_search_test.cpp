@@ -76,11 +76,14 @@ TEST_F(MemberTest, RefusalIsFinalAndHasAReason) {
 class StayingMemberTest : public MemberTest {
  protected:
   StayingMemberTest() {
+    member_ = Member(job_of_three(), node(), "0.1", now_);
+    member_.begin();
+  }
+  static JobSpec job_of_three() {
     JobSpec several = job();
     several.endpoints = {{"a", 1}, {"b", 2}, {"c", 3}};
     several.node_timeout = seconds(5);
-    member_ = Member(several, node(), "0.1", now_);
-    member_.begin();
+    return several;
   }
   // The endpoints before `first` do not answer, and no other leads.
   void stay_with(std::size_t first) {
@@ -111,6 +114,27 @@ class StayingMemberTest : public MemberTest {
     return 99;
   }
 };
+
+// One node of the last world is missing: it is the leader's, unless that was a spare.
+TEST_F(StayingMemberTest, ReportsForHowLongWorkersMayRunOnTheNodeThatIsMissing) {
+  for (const bool is_spare : {false, true}) {
+    member_ = Member(job_of_three(), node(), "0.1", now_);
+    member_.begin();
+    step(LinkUp{});
+    hear(Welcome{true});
+    NewWorld announced = world(0);
+    announced.world.leader = 7;
+    if (!is_spare) announced.world.members.push_back({0, 1, 0, "a", 7, 0});
+    hear(announced);
+    ASSERT_TRUE(told_group<StartWorkers>());
+    EXPECT_EQ(told_group<StartWorkers>()->world.members.size(), 1U) << "its own";
+    step(LinkDown{{LossKind::closed, "closed by the peer"}});
+    step(LinkUp{});
+    ASSERT_TRUE(said<Join>());
+    EXPECT_GT(said<Join>()->rest, seconds(5));
+    EXPECT_EQ(said<Join>()->lease, is_spare ? said<Join>()->rest : milliseconds(100));
+  }
+}
 
 TEST_F(StayingMemberTest, AsksTheOtherEndpointsInTurn) {
   stay_with(1);
