@@ -189,6 +189,7 @@ dlaunch_script_tests(NAME slurm SCRIPT process/slurm_test.py BASE unittest.TestC
 # A sanitized dlaunch needs more memory than the jobs there have.
 set_tests_properties(slurm.Cgroups PROPERTIES RESOURCE_LOCK out_of_memory LABELS "process;unsanitized")
 dlaunch_script_tests(NAME hang SCRIPT process/hang_test.py BASE Hang)
+dlaunch_script_tests(NAME stragglers SCRIPT process/stragglers_test.py BASE Hang)
 dlaunch_script_tests(NAME idle SCRIPT process/idle_test.py BASE Idle)
   dlaunch_script_tests(NAME page SCRIPT process/page_test.py BASE Page)
 # The same program with each MPI that is there, by its own compiler: nothing of dlaunch links MPI for this.

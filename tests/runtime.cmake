@@ -246,7 +246,7 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   add_dependencies(spawn_exec_test dlaunch_backend_gloo)
 endif()
 
-# For process/hang_test.py.
+# For process/hang_test.py and others.
 if(TARGET dlaunch_backend_gloo)
   add_executable(straggler process/straggler.cpp)
   dlaunch_settings(straggler)

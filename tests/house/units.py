@@ -41,7 +41,7 @@ COVERED_BY = {
     "agent/model/worker_usage": "agent/control/idle_monitor_test.cpp",
     "launcher/node/inspector": "process/idle_test.py",
     "agent/model/worker_records": "agent/model/diagnosis_test.cpp",
-    "agent/observe/straggler_watch": "process/hang_test.py",
+    "agent/observe/straggler_watch": "process/stragglers_test.py",
     "agent/observe/worker_looks": "process/page_test.py",
     "agent/model/worker_look": "agent/model/rank_times_test.cpp",
     "launcher/node/rank_watch": "process/page_test.py",

@@ -15,7 +15,6 @@ import tempfile
 import threading
 import time
 import unittest
-import urllib.request
 import uuid
 
 from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, is_sanitized, main, remedy, summary, wait_until
@@ -125,23 +124,6 @@ class Note(Hang):
                            r"rank 2 \(local rank 2, node 0, host \S+, pid \d+\) has not come; rank 2 (is running|sleeps in the kernel( \(\w+\))?)$")
         self.assertRegex(self.dump("--no-stacks").stdout, r"ranks 0 and 1 have been in init_process_group for [\d.]+ m?s; rank 2 has not come\n")
         self.assertIsNone(job.poll(), "a program may take its time to read its data")
-
-
-class Slow(Hang):
-    def test_a_straggler_is_named(self):
-        port = free_port()
-        job = self.start("--nproc-per-node=8", f"--master-port={port}", STRAGGLER, "slow", DLAUNCH_STRAGGLER_WINDOW="3")
-        self.wait_for_line(job, r"^dlaunch: rank 7 is slow: in the last 3 s it came last to \d+ of \d+ collectives of group default, and the others "
-                           rf"waited [\d.]+ m?s for it alone \(\d+ %\); dlaunch dump {self.id} there shows what rank 7 \(pid \d+ on host \S+\) does$")
-        done = subprocess.run([DLAUNCH, "status", "--json", self.id], capture_output=True, text=True, timeout=PATIENCE, check=True)
-        workers = json.loads(done.stdout)["workers"]
-        self.assertEqual(max(workers, key=lambda worker: worker["late_s"])["rank"], 7)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
-            late = {int(rank): float(value) for rank, value in
-                    re.findall(r'(?m)^dlaunch_rank_late_seconds_total\{rank="(\d+)"\} (\S+)$', answer.read().decode())}
-        self.assertEqual(max(late, key=late.get), 7)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE) as answer:
-            self.assertIn("rank 7 is slow", answer.read().decode())
 
 
 class Watch(Hang):
