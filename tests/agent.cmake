@@ -39,6 +39,7 @@ dlaunch_test(NAME agent_test
     agent/control/stall_monitor_test.cpp
     agent/control/idle_monitor_test.cpp
     agent/control/coordinator_idle_test.cpp
+    agent/control/coordinator_stragglers_test.cpp
     agent/control/waiting_test.cpp
     agent/control/worker_group_test.cpp
     agent/control/worker_lease_test.cpp
@@ -46,6 +47,7 @@ dlaunch_test(NAME agent_test
     agent/election/etcd_election_test.cpp
     agent/election/etcd_messages_test.cpp
     agent/election/http_reply_test.cpp
+    agent/model/arrival_merge_test.cpp
     agent/model/call_mismatch_test.cpp
     agent/model/collective_progress_test.cpp
     agent/model/diagnosis_test.cpp
@@ -63,6 +65,7 @@ dlaunch_test(NAME agent_test
     agent/model/last_lines_test.cpp
     agent/model/link_state_test.cpp
     agent/model/log_options_test.cpp
+    agent/model/node_arrivals_test.cpp
     agent/model/node_ranks_test.cpp
     agent/model/rank_history_test.cpp
     agent/model/rank_times_test.cpp
@@ -70,6 +73,7 @@ dlaunch_test(NAME agent_test
     agent/model/restart_policy_test.cpp
     agent/model/root_cause_test.cpp
     agent/model/stop_grace_test.cpp
+    agent/model/straggler_simulation_test.cpp
     agent/model/stragglers_test.cpp
     agent/model/suspension_detector_test.cpp
     agent/model/worker_environment_test.cpp

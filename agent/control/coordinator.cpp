@@ -29,7 +29,8 @@ Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now,
       last_call_(job_.nnodes, job_.last_call),
       hang_detector_(job_.hang_timeout),
       hang_notes_(job_.hang_note),
-      idle_notes_(job_.hang_note) {
+      idle_notes_(job_.hang_note),
+      stragglers_(job_.straggler_window) {
   world_.store = std::move(own);
   world_.leader = agent_;
 }
@@ -76,26 +77,28 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
     }
     node->last_heard = now;
   }
-  std::visit(
-      Overloaded{
-          [&](const Join& join) { on_join(now, member, join, from.address, out); },
-          [&](const Ask& ask) { on_ask(now, member, ask, out); },
-          [&](const Failed& failed) { on_failed(now, failed, out); },
-          [&](const Done& done) { on_done(now, member, done, out); },
-          [&](const Stopped& stopped) { on_stopped(now, member, stopped, out); },
-          [&](const Leave& leave) { on_leave(now, member, leave, out); },
-          [&](const Heartbeat& heartbeat) { on_heartbeat(now, member, heartbeat, out); },
-          [&](const Progress& progress) { on_progress(now, member, progress, out); },
-          [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
-          [&](const PmiEnter& enter) { on_pmi_enter(now, member, enter, out); },
-          [&](const Inspected& inspected) { on_inspected(member, inspected, out); },
-          [&](const RanksReport& report) { ranks_reports_.take(member, report.ranks); },
-          [&](const TimesReport& report) { times_[membership_.find(member)->joined.agent] = report.times; },
-          [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory, StackRequest,
-                          PmiRelease, RanksRequest, InspectionRequest, Hello, Challenge, Proof> auto&) {
-            refuse(member, {"only a coordinator may send this message"}, out);
-          }},
-      from.message);
+  std::visit(Overloaded{[&](const Join& join) { on_join(now, member, join, from.address, out); },
+                        [&](const Ask& ask) { on_ask(now, member, ask, out); },
+                        [&](const Failed& failed) { on_failed(now, failed, out); },
+                        [&](const Done& done) { on_done(now, member, done, out); },
+                        [&](const Stopped& stopped) { on_stopped(now, member, stopped, out); },
+                        [&](const Leave& leave) { on_leave(now, member, leave, out); },
+                        [&](const Heartbeat& heartbeat) { on_heartbeat(now, member, heartbeat, out); },
+                        [&](const Progress& progress) { on_progress(now, member, progress, out); },
+                        [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
+                        [&](const PmiEnter& enter) { on_pmi_enter(now, member, enter, out); },
+                        [&](const Inspected& inspected) { on_inspected(member, inspected, out); },
+                        [&](const RanksReport& report) { ranks_reports_.take(member, report.ranks); },
+                        [&](const ArrivalsReport& report) { on_arrivals(now, member, report, out); },
+                        [&](const TimesReport& report) {
+                          times_[membership_.find(member)->joined.agent] = report.times;
+                        },
+                        [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory,
+                                        StackRequest, PmiRelease, RanksRequest, InspectionRequest,
+                                        LatenessReport, Hello, Challenge, Proof> auto&) {
+                          refuse(member, {"only a coordinator may send this message"}, out);
+                        }},
+             from.message);
 }
 
 // An answer is not answered again. A Welcome is answered, and each heartbeat of a member with the next one.

@@ -57,6 +57,7 @@
 #include "agent/control/waiting.h"
 #include "agent/model/event.h"
 #include "agent/model/log_message.h"
+#include "agent/model/stragglers.h"
 #include "agent/model/suspension_detector.h"
 #include "agent/model/world_view.h"
 
@@ -169,6 +170,8 @@ class Coordinator {
   [[nodiscard]] WorldView view(TimePoint now) const;
   // What the ranks of the nodes do, by the last reports; requested by RanksWanted. By node rank.
   [[nodiscard]] std::vector<NodeRanks> ranks() const { return ranks_reports_.nodes(); }
+  // By the reports of all nodes of the round.
+  [[nodiscard]] const Stragglers& stragglers() const { return stragglers_; }
   // What it waits for: "nodes 1 and 3 of 4"; empty if it does not wait.
   [[nodiscard]] std::string waiting_for(TimePoint now) const;
 
@@ -188,6 +191,8 @@ class Coordinator {
   void on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out);
   void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
   void on_pmi_enter(TimePoint now, MemberId member, const PmiEnter& enter, CoordinatorActions& out);
+  void on_arrivals(TimePoint now, MemberId member, const ArrivalsReport& report, CoordinatorActions& out);
+  [[nodiscard]] Lateness lateness(TimePoint now, const Membership::Node& node);
   void request_ranks(TimePoint now, const RanksWanted& wanted, CoordinatorActions& out);
   [[nodiscard]] Duration stall() const;
   void note_stall(CoordinatorActions& out) const;
@@ -297,6 +302,7 @@ class Coordinator {
   std::optional<int> stack_of_;  // the rank whose stack was requested for a note, and has not come
   PmiBarrier pmi_barrier_;
   RanksReports ranks_reports_;
+  Stragglers stragglers_;              // of the current round
   std::optional<MemberId> preempted_;  // in this round; the other nodes have notice of it
   TimePoint collect_until_;
   std::string no_restart_;            // why none follows

@@ -55,6 +55,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   hang_detector_.begin();
   hang_notes_.begin();
   idle_notes_.begin();
+  stragglers_.begin_round(now, world_.world_size);
   inspects_ = false;
   stack_of_.reset();
   preempted_.reset();

@@ -83,6 +83,8 @@ WorldView Coordinator::view(TimePoint now) const {
     view.incidents.push_back(
         {restart.counted ? restart.number : 0, to_seconds(restart.after), describe(restart.cause)});
   view.collectives = hang_detector_.diagnosis().sentences;
+  if (const auto late = state_ == State::running ? stragglers_.worst(now) : std::nullopt)
+    view.collectives.push_back(describe(*late));
   return view;
 }
 

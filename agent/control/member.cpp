@@ -57,7 +57,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
                  [&](const WorkersInspected& inspected) { on_workers_inspected(inspected.report, out); },
                  [&](const JobAlreadyEnded& over) { on_job_already_ended(over.ending, out); },
                  [&](const PmiEnter& enter) { on_pmi_enter(enter, out); },
-                 [&](const TimesReport& report) { on_times(report, out); }},
+                 [&](const TimesReport& report) { on_times(report, out); },
+                 [&](const ArrivalsReport& report) { on_arrivals(report, out); }},
       event);
   // A node that must stop does not search for another coordinator.
   if (stop_signal_ != 0 && !contact_.is_up() && state_ != State::leaving && state_ != State::ended)
@@ -72,41 +73,46 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
   if (contact_.has_given_up(now)) return give_up(now, out);
   contact_.on_message(now);
   std::visit(
-      Overloaded{
-          [&](const Refused& refused) { on_refused(now, refused, out); },
-          [&](const Welcome& welcome) { on_welcome(now, welcome, out); },
-          [&](const NewWorld& announced) { on_new_world(now, announced, out); },
-          [&](const StopRound& stop) { on_stop_round(stop, out); },
-          [&](const End& end) { end_with(end.outcome, out); },
-          [&](const Heartbeat& heartbeat) {
-            contact_.set_stamp(heartbeat.stamp);
-            clock_.on_answer(now, heartbeat.stamp, heartbeat.grant.echo);
-            take_grant(now, heartbeat.grant, out);
-          },
-          [&](const Notice& notice) {
-            last_notice_ = sanitize_for_terminal(notice.text);
-            out.emplace_back(LogMessage{Severity::info, last_notice_});
-          },
-          [&](const Preempt& preempt) { on_preempt(preempt, out); },
-          [&](const StackRequest& request) {
-            if (state_ == State::working && round_active_ && request.round == round_)
-              out.emplace_back(RequestStack{request.rank});
-          },
-          [&](const InspectionRequest& request) {
-            if (state_ == State::working && round_active_ && request.round == round_)
-              out.emplace_back(InspectWorkers{});
-          },
-          [&](const RanksRequest& request) { out.emplace_back(ReportRanks{request.rank_with_lines}); },
-          [&](const RestartHistory& history) {
-            world_.restarts_used = history.restarts_used;
-            world_.restarts = history.restarts;
-          },
-          [&](const PmiRelease& release) {
-            if (state_ == State::working && round_active_ && release.round == round_)
-              out.emplace_back(release);
-          },
-          [&](const OneOf<Join, Failed, Done, Stopped, Leave, Progress, Ask, PmiEnter, RanksReport, Inspected,
-                          TimesReport, Hello, Challenge, Proof> auto&) { ignore_unexpected(out); }},
+      Overloaded{[&](const Refused& refused) { on_refused(now, refused, out); },
+                 [&](const Welcome& welcome) { on_welcome(now, welcome, out); },
+                 [&](const NewWorld& announced) { on_new_world(now, announced, out); },
+                 [&](const StopRound& stop) { on_stop_round(stop, out); },
+                 [&](const End& end) { end_with(end.outcome, out); },
+                 [&](const Heartbeat& heartbeat) {
+                   contact_.set_stamp(heartbeat.stamp);
+                   clock_.on_answer(now, heartbeat.stamp, heartbeat.grant.echo);
+                   take_grant(now, heartbeat.grant, out);
+                 },
+                 [&](const Notice& notice) {
+                   last_notice_ = sanitize_for_terminal(notice.text);
+                   out.emplace_back(LogMessage{Severity::info, last_notice_});
+                 },
+                 [&](const Preempt& preempt) { on_preempt(preempt, out); },
+                 [&](const StackRequest& request) {
+                   if (state_ == State::working && round_active_ && request.round == round_)
+                     out.emplace_back(RequestStack{request.rank});
+                 },
+                 [&](const InspectionRequest& request) {
+                   if (state_ == State::working && round_active_ && request.round == round_)
+                     out.emplace_back(InspectWorkers{});
+                 },
+                 [&](const RanksRequest& request) { out.emplace_back(ReportRanks{request.rank_with_lines}); },
+                 [&](const RestartHistory& history) {
+                   world_.restarts_used = history.restarts_used;
+                   world_.restarts = history.restarts;
+                 },
+                 [&](const PmiRelease& release) {
+                   if (state_ == State::working && round_active_ && release.round == round_)
+                     out.emplace_back(release);
+                 },
+                 [&](const LatenessReport& report) {
+                   if (state_ == State::working && round_active_ && report.round == round_)
+                     out.emplace_back(report);
+                 },
+                 [&](const OneOf<Join, Failed, Done, Stopped, Leave, Progress, Ask, PmiEnter, RanksReport,
+                                 Inspected, TimesReport, ArrivalsReport, Hello, Challenge, Proof> auto&) {
+                   ignore_unexpected(out);
+                 }},
       message);
 }
 

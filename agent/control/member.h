@@ -67,11 +67,12 @@ struct WorkersInspected {
 };
 
 // WorkersSeen answers LookAtWorkers, and EndpointProbed answers ProbeEndpoint. PmiEnter: what this node's MPI
-// program reports; PmiRelease, an action, is the answer to it. TimesReport: before RoundDone and
-// RoundStopped.
-using MemberEvent = std::variant<HealthChecked, EndpointProbed, LinkUp, LinkDown, FromCoordinator, SignalCame,
-                                 MemberTimer, KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck,
-                                 WorkersSeen, WorkersInspected, JobAlreadyEnded, PmiEnter, TimesReport>;
+// program reports; PmiRelease, an action, is the answer to it. So is LatenessReport to ArrivalsReport.
+// TimesReport: before RoundDone and RoundStopped.
+using MemberEvent =
+    std::variant<HealthChecked, EndpointProbed, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
+                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen, WorkersInspected,
+                 JobAlreadyEnded, PmiEnter, TimesReport, ArrivalsReport>;
 
 // --- actions ---
 
@@ -146,7 +147,7 @@ struct MemberEnded {
 using MemberAction =
     std::variant<RunHealthCheck, KillHealthCheck, Dial, ProbeEndpoint, Disconnect, ToCoordinator, ToGroup,
                  ForwardSignal, RenewLease, LookAtWorkers, RequestStack, InspectWorkers, ReportRanks,
-                 ArmMemberTimer, MemberEnded, PmiRelease, LogMessage>;
+                 ArmMemberTimer, MemberEnded, PmiRelease, LatenessReport, LogMessage>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -212,6 +213,7 @@ class Member {
   void on_round_over(const Message& said, MemberActions& out);
   void look_at_the_end(MemberActions& out);
   void on_pmi_enter(const PmiEnter& enter, MemberActions& out) const;
+  void on_arrivals(const ArrivalsReport& report, MemberActions& out) const;
   void on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out);
   void on_workers_inspected(const Inspected& report, MemberActions& out) const;
   void on_times(const TimesReport& report, MemberActions& out);

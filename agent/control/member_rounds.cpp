@@ -73,6 +73,12 @@ void Member::on_pmi_enter(const PmiEnter& enter, MemberActions& out) const {
 
 // --- the progress of the workers ---
 
+// A report that is lost is not repeated: the leader does not wait for it.
+void Member::on_arrivals(const ArrivalsReport& report, MemberActions& out) const {
+  if (state_ == State::working && round_active_ && report.round == round_ && contact_.leads())
+    out.emplace_back(ToCoordinator{report});
+}
+
 void Member::look_at_the_end(MemberActions& out) {
   if (state_ != State::working || !round_active_ || !reports_.take_last_look()) return;
   out.emplace_back(LookAtWorkers{true});

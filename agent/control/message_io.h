@@ -205,4 +205,31 @@ void fields(auto& io, Of<NodeRanks> auto& n) {
   io.list(n.ranks, static_cast<std::uint32_t>(NodeRanks::most_ranks));
 }
 
+void fields(auto& io, Of<LateRank> auto& r) { io(r.rank, r.pid, r.came_last, r.late, r.waited); }
+
+void fields(auto& io, Of<ComparedGroup> auto& g) {
+  io(g.name, g.collectives, g.spread);
+  io.list(g.late, static_cast<std::uint32_t>(Arrivals::most_late));
+}
+
+void fields(auto& io, Of<ArrivalSample> auto& s) {
+  io(s.sequence, s.last, s.pid, s.shortest, s.next, s.longest, s.sum, s.came_ns);
+}
+
+void fields(auto& io, Of<SampledGroup> auto& g) {
+  io(g.identity, g.name, g.size, g.here, g.stride);
+  io.list(g.samples, static_cast<std::uint32_t>(Arrivals::most_samples));
+}
+
+void fields(auto& io, Of<Arrivals> auto& a) {
+  io.list(a.compared, static_cast<std::uint32_t>(Arrivals::most_late));
+  io.list(a.sampled, static_cast<std::uint32_t>(Arrivals::most_sampled));
+  io(a.clock_error_ns);
+}
+
+void fields(auto& io, Of<Lateness> auto& l) {
+  io(l.straggler);
+  io.list(l.ranks, static_cast<std::uint32_t>(max_slots));
+}
+
 }  // namespace dlaunch::agent

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/control/lease.h"
+#include "agent/model/arrivals.h"
 #include "agent/model/collective_progress.h"
 #include "agent/model/field_list.h"
 #include "agent/model/job.h"
@@ -23,10 +24,10 @@
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 14;
+inline constexpr std::uint8_t protocol_version = 15;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x0e";  // the last byte is protocol_version
+    "LAUNCH\x0f";  // the last byte is protocol_version
 // A world of max_nodes fits the first. Messages of a member are shorter.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -196,6 +197,14 @@ struct TimesReport {
   bool operator==(const TimesReport&) const = default;
 };
 void fields(auto& io, Of<TimesReport> auto& m) { io(m.times); }
+// What is new of the arrivals of this node's ranks at collectives. Answered with LatenessReport.
+struct ArrivalsReport {
+  std::uint32_t round = 0;
+  Arrivals arrivals{};
+  bool operator==(const ArrivalsReport&) const = default;
+};
+void fields(auto& io, Of<ArrivalsReport> auto& m) { io(m.round, m.arrivals); }
+
 // Where the ranks of this node are by the records of PyTorch: the answer to InspectionRequest. Empty: they
 // are not known. At most Progress::max_rows and Progress::max_groups.
 struct Inspected {
@@ -309,6 +318,14 @@ struct InspectionRequest {
 };
 void fields(auto& io, Of<InspectionRequest> auto& m) { io(m.round); }
 
+// By the reports of all nodes so far.
+struct LatenessReport {
+  std::uint32_t round = 0;
+  Lateness lateness{};
+  bool operator==(const LatenessReport&) const = default;
+};
+void fields(auto& io, Of<LatenessReport> auto& m) { io(m.round, m.lateness); }
+
 // --- before all others, if the job has a secret (agent/control/handshake.h) ---
 
 struct Hello {
@@ -329,10 +346,10 @@ struct Proof {
 void fields(auto& io, Of<Proof> auto& m) { io(m.mac); }
 
 // A message's number on the wire is its place here, from 1: a new one goes to the end.
-using Message =
-    std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld, StopRound, End,
-                 Hello, Challenge, Proof, Progress, Notice, RestartHistory, Preempt, Ask, StackRequest,
-                 PmiEnter, PmiRelease, RanksRequest, RanksReport, InspectionRequest, Inspected, TimesReport>;
+using Message = std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld,
+                             StopRound, End, Hello, Challenge, Proof, Progress, Notice, RestartHistory,
+                             Preempt, Ask, StackRequest, PmiEnter, PmiRelease, RanksRequest, RanksReport,
+                             InspectionRequest, Inspected, TimesReport, ArrivalsReport, LatenessReport>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

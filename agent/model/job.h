@@ -55,6 +55,7 @@ struct JobSpec {
       hang_timeout{};  // a hang: no worker moves for this long, and one waits in a collective; zero: never
   Duration
       hang_note{};  // after this time the same is only reported (agent/control/hang_notes.h); zero: never
+  Duration straggler_window = std::chrono::seconds(60);  // of the notes of stragglers
   std::string accelerate{};  // the backend of PyTorch's whose place libdlaunch takes; empty: none
   MpiStart mpi = MpiStart::none;
 

@@ -1,16 +1,23 @@
 #include "agent/model/stragglers.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
 
 constexpr double noted_share = 0.2;
 constexpr std::uint64_t least_often = 5;  // one long wait, for a checkpoint or the data, makes no straggler
-constexpr std::size_t most_pending = 4096;
-constexpr std::size_t most_groups = 64;
+constexpr std::size_t most_groups = 64;   // with metrics
+constexpr std::size_t most_names = 4096;  // of groups that are counted
+
+// A peer may send anything, and the sum does not overflow.
+void add_to(Duration& sum, Duration time) {
+  constexpr Duration most = Duration::max() / 4;
+  sum = std::min(sum + std::clamp(time, Duration(0), most), most);
+}
 
 // Of a metric: names of groups are the program's.
 std::string label(const std::string& text) {
@@ -20,20 +27,6 @@ std::string label(const std::string& text) {
     out += c == '\n' ? ' ' : c;
   }
   return out;
-}
-
-// In a broadcast, say, only the source keeps the others waiting.
-bool needs_all(page::Operation operation) {
-  constexpr std::array all{page::Operation::all_reduce,
-                           page::Operation::all_gather,
-                           page::Operation::all_gather_into_tensor,
-                           page::Operation::reduce_scatter,
-                           page::Operation::reduce_scatter_tensor,
-                           page::Operation::all_to_all,
-                           page::Operation::all_to_all_single,
-                           page::Operation::barrier,
-                           page::Operation::all_reduce_coalesced};
-  return std::ranges::find(all, operation) != all.end();
 }
 
 }  // namespace
@@ -47,94 +40,105 @@ std::string describe(const Straggler& one) {
          " for it alone (" + std::to_string(std::lround(one.share() * 100)) + " %)";
 }
 
-void Stragglers::begin_round(TimePoint now) { *this = Stragglers(window_), began_ = now; }
-
-void Stragglers::look(TimePoint now, const std::vector<WorkerRecord>& records) {
-  for (auto& [identity, group] : open_) group.members = 0;
-  for (const WorkerRecord& record : records) {
-    for (const WorkerRecord::Group& group : record.groups) {
-      if (group.left) continue;
-      Group& known = open_[group.identity];
-      known.name = group.name;
-      ++known.members;
-    }
-  }
-  std::erase_if(open_, [](const auto& entry) { return entry.second.members < 2; });
-  for (const WorkerRecord& record : records) take(record);
-  recent_.push_back({now, {}});
-  for (auto& [identity, group] : open_) {
-    for (auto at = group.pending.begin(); at != group.pending.end();) {
-      const bool is_whole = at->second.size() == group.members;
-      if (is_whole) settle(group, std::move(at->second));
-      at = is_whole ? group.pending.erase(at) : std::next(at);
-    }
-    // Of these, a record was overwritten before it was seen.
-    while (group.pending.size() > most_pending) group.pending.erase(group.pending.begin());
-  }
-  while (recent_.front().when < now - window_) recent_.pop_front();
+void Stragglers::begin_round(TimePoint now, int world_size) {
+  *this = Stragglers(window_);
+  began_ = now;
+  world_size_ = world_size;
 }
 
-void Stragglers::take(const WorkerRecord& record) {
-  std::uint64_t& next = next_[record.rank];
-  for (const WorkerRecord::Entry& entry : record.entries) {
-    if (entry.number < next || !needs_all(entry.operation)) continue;
-    const WorkerRecord::Group* const group = record.group(entry.group);
-    const auto known = group != nullptr ? open_.find(group->identity) : open_.end();
-    if (known == open_.end()) continue;
-    known->second.pending[entry.sequence].push_back({record.rank, entry.created_ns});
+void Stragglers::add(TimePoint now, const Arrivals& arrivals) {
+  Period& period = period_at(now);
+  for (const ComparedGroup& group : arrivals.compared) {
+    const std::string name = sanitize_for_terminal(group.name);
+    count(period, name, group.collectives, group.spread);
+    for (const LateRank& late : group.late) count(period, name, late, late.came_last);
   }
-  if (!record.entries.empty()) next = std::max(next, record.entries.back().number + 1);
+  for (const SampledGroup& group : arrivals.sampled) {
+    const std::string name = sanitize_for_terminal(group.name);
+    for (const DecidedCollective& one : merge_.add(now, group, arrivals.clock_error_ns)) {
+      count(period, name, one.collectives, one.spread);
+      count(period, name, {one.last, one.pid, one.collectives, one.late, one.waited}, 1);
+    }
+  }
 }
 
-void Stragglers::settle(Group& group, std::vector<Arrival> arrivals) {
-  std::ranges::sort(arrivals, {}, &Arrival::at_ns);
-  const Arrival& last = arrivals.back();
-  const Duration late = between(arrivals[arrivals.size() - 2].at_ns, last.at_ns);
-  const Duration spread = between(arrivals.front().at_ns, last.at_ns);
-  RankLateness& rank = ranks_[last.rank];
-  ++rank.came_last;
-  rank.late += late;
-  for (const Arrival& other : arrivals) rank.waited += between(other.at_ns, last.at_ns);
-  GroupSpread& sum = groups_[group.name];
-  ++sum.collectives;
-  sum.spread += spread;
-  sum.longest = std::max(sum.longest, spread);
-  Sum& recent = recent_.back().sums[{last.rank, group.name}];
-  ++recent.came_last;
-  recent.late += late;
+Stragglers::Period& Stragglers::period_at(TimePoint now) {
+  while (!recent_.empty() && recent_.front().began < now - window_) recent_.pop_front();
+  if (recent_.empty() || recent_.back().began + look_period(window_) <= now) recent_.push_back({now, {}, {}});
+  return recent_.back();
+}
+
+void Stragglers::count(Period& period, const std::string& group, std::uint64_t collectives, Duration spread) {
+  if (groups_.size() >= most_names && !groups_.contains(group)) return;
+  period.collectives[group] += collectives;
+  GroupSpread& sum = groups_[group];
+  sum.collectives += collectives;
+  add_to(sum.spread, spread);
+}
+
+void Stragglers::count(Period& period, const std::string& group, const LateRank& late, std::uint64_t seen) {
+  if (late.rank < 0 || late.rank >= world_size_ || !groups_.contains(group)) return;
+  LateRank& rank = ranks_[late.rank];
+  rank.rank = late.rank;
+  rank.pid = late.pid;
+  rank.came_last += late.came_last;
+  add_to(rank.late, late.late);
+  add_to(rank.waited, late.waited);
+  Sum& recent = period.sums[{late.rank, group}];
+  recent.came_last += late.came_last;
+  recent.seen += seen;
+  add_to(recent.late, late.late);
 }
 
 std::optional<Straggler> Stragglers::worst(TimePoint now) const {
   if (now - began_ < window_) return std::nullopt;
-  std::map<int, Straggler> sums;
   std::map<std::string, std::uint64_t> collectives;
-  std::map<std::pair<int, std::string>, std::uint64_t> last_in;
-  for (const Look& look : recent_) {
-    for (const auto& [who, sum] : look.sums) {
-      collectives[who.second] += sum.came_last;
-      last_in[who] += sum.came_last;
-      sums[who.first].late += sum.late;
+  std::map<std::pair<int, std::string>, Sum> sums;
+  for (const Period& period : recent_) {
+    if (period.began < now - window_) continue;
+    for (const auto& [group, number] : period.collectives) collectives[group] += number;
+    for (const auto& [who, sum] : period.sums) {
+      Sum& total = sums[who];
+      total.came_last += sum.came_last;
+      total.seen += sum.seen;
+      add_to(total.late, sum.late);
     }
   }
-  for (const auto& [who, count] : last_in) {
-    Straggler& sum = sums[who.first];
-    if (count <= sum.came_last) continue;
-    sum.came_last = count;
-    sum.group = who.second;
+  struct Candidate {
+    Straggler straggler;
+    std::uint64_t seen = 0;  // of came_last
+  };
+  std::map<int, Candidate> candidates;
+  for (const auto& [who, sum] : sums) {
+    auto& [one, seen] = candidates[who.first];
+    one.late = std::min(one.late + sum.late, window_);
+    if (sum.came_last <= one.came_last) continue;
+    one.came_last = sum.came_last;
+    one.group = who.second;
+    seen = sum.seen;
   }
   std::optional<Straggler> found;
-  for (auto& [rank, sum] : sums) {
-    sum.rank = rank;
-    sum.window = window_;
-    sum.collectives = collectives[sum.group];
-    const bool counts = sum.share() > noted_share && sum.came_last >= least_often;
-    if (counts && (!found || sum.late > found->late)) found = sum;
+  for (auto& [rank, candidate] : candidates) {
+    Straggler& one = candidate.straggler;
+    one.rank = rank;
+    one.pid = ranks_.at(rank).pid;
+    one.window = window_;
+    one.collectives = collectives[one.group];
+    const bool counts = one.share() > noted_share && candidate.seen >= least_often;
+    if (counts && (!found || one.late > found->late)) found = one;
   }
   return found;
 }
 
+const std::optional<Straggler>& Stragglers::recent_worst(TimePoint now) {
+  if (judged_ && now < *judged_ + look_period(window_) / 2) return worst_;
+  judged_ = now;
+  worst_ = worst(now);
+  return worst_;
+}
+
 std::optional<Straggler> Stragglers::take_note(TimePoint now) {
-  auto found = worst(now);
+  const auto& found = recent_worst(now);
   if (!found || std::ranges::find(noted_, found->rank) != noted_.end()) return std::nullopt;
   noted_.push_back(found->rank);
   return found;
@@ -158,12 +162,12 @@ std::string metrics(const Stragglers& stragglers) {
       text += name + "{group=\"" + label(group) + "\"} " + std::to_string(value(spread)) + "\n";
     }
   };
-  by_rank("dlaunch_rank_last_total", "Collectives to which this rank of this node came last.",
-          [](const RankLateness& one) { return one.came_last; });
+  by_rank("dlaunch_rank_last_total", "Collectives to which this rank came last.",
+          [](const LateRank& one) { return one.came_last; });
   by_rank("dlaunch_rank_late_seconds_total", "How much later it came to these than the rank before it.",
-          [](const RankLateness& one) { return to_seconds(one.late); });
-  by_rank("dlaunch_rank_awaited_seconds_total", "The waits of all other ranks of this node for it, added up.",
-          [](const RankLateness& one) { return to_seconds(one.waited); });
+          [](const LateRank& one) { return to_seconds(one.late); });
+  by_rank("dlaunch_rank_awaited_seconds_total", "The waits of all other ranks for it, added up.",
+          [](const LateRank& one) { return to_seconds(one.waited); });
   by_group("dlaunch_group_collectives_total", "Collectives in which arrivals were compared.",
            [](const GroupSpread& one) { return one.collectives; });
   by_group("dlaunch_group_arrival_spread_seconds_total", "From the first arrival to the last, added up.",

@@ -317,6 +317,9 @@ void Runner::act(const MemberAction& action) {
                  [&](const PmiRelease& a) {
                    if (pmi_) pmi_->on_release(a);
                  },
+                 [&](const LatenessReport& a) {
+                   if (config_.on_lateness) config_.on_lateness(a.lateness);
+                 },
                  [&](const MemberEnded& a) {
                    member_outcome_ = a.outcome;
                    if (!link_is_local_) post(CoordinatorEvent{AgentLeaves{a.outcome.cause}});

@@ -61,6 +61,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     std::function<WorkerUsage(std::span<const WorkerHere>)> worker_usage{};
     // Looks at these workers from outside. Answers later by on_inspected(); unset: nothing is learned.
     std::function<void(std::uint32_t round, int world_size, std::vector<WorkerHere>)> inspect{};
+    // What is known of this node's late ranks, and of the job's stragglers; unset: nobody wants to know.
+    std::function<void(const Lateness&)> on_lateness{};
     std::function<TimeSums()> node_times{};  // where the time of this node's ranks went; unset: not reported
     PmiWire* pmi = nullptr;                  // not owned; none: PMI is not offered
     std::string secret{};                    // of the job; empty: none
@@ -96,6 +98,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   void ask_for_ranks(int rank_with_lines);
   // Where the ranks of this node are by PyTorch's records; nothing: they are not known.
   void on_inspected(std::uint32_t round, std::vector<GroupProgress> groups);
+  // What is new of the arrivals of this node's ranks in that round. Answered later by on_lateness.
+  void report_arrivals(std::uint32_t round, Arrivals arrivals);
   // How this agent, as the leader, has ended the job; none: it has not.
   [[nodiscard]] std::optional<JobEnding> job_ending() const;
 

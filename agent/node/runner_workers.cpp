@@ -38,6 +38,11 @@ void Runner::on_inspected(std::uint32_t round, std::vector<GroupProgress> groups
   work();
 }
 
+void Runner::report_arrivals(std::uint32_t round, Arrivals arrivals) {
+  post(MemberEvent{ArrivalsReport{round, std::move(arrivals)}});
+  work();
+}
+
 // REQUIRES: this node is in the world.
 std::vector<WorkerHere> Runner::workers_here() const {
   const WorldMember& own = *current_.member(config_.node.agent);

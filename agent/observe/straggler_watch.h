@@ -1,38 +1,38 @@
-// Finds the ranks that the others wait for (agent/model/stragglers.h), by looks at this node's workers, and
-// notes them.
+// What this node reports of the arrivals of its ranks at collectives (agent/model/node_arrivals.h), by looks
+// at its workers, and what it is answered: which of them the job waits for (agent/model/stragglers.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "agent/model/arrivals.h"
 #include "agent/model/job_status.h"
-#include "agent/model/log_message.h"
-#include "agent/model/stragglers.h"
+#include "agent/model/node_arrivals.h"
 #include "agent/model/worker_look.h"
 
 namespace dlaunch::agent {
 
 class StragglerWatch {
  public:
-  // `window`: a note needs so much time.
-  StragglerWatch(Duration window, std::function<void(const LogMessage&)> on_log)
-      : stragglers_(window), on_log_(std::move(on_log)) {}
+  using Report = std::function<void(std::uint32_t round, Arrivals arrivals)>;
 
-  [[nodiscard]] Duration period() const { return stragglers_.period(); }
-  void look(TimePoint now, const JobStatus& status, const std::vector<WorkerLook>& workers);
+  explicit StragglerWatch(Report report) : report_(std::move(report)) {}
 
-  // Adds to the status how late each rank came.
+  // Reports what is new.
+  void look(const JobStatus& status, const std::vector<WorkerLook>& workers);
+  // The answer.
+  void take(Lateness lateness) { lateness_ = std::move(lateness); }
+
+  // Adds to the status how late each rank came, and who the straggler is, by the last answer.
   void add_to(JobStatus& status) const;
-  // A sentence about the rank that costs the others most just now; empty: none does.
-  [[nodiscard]] std::string sentence(TimePoint now) const;
-  [[nodiscard]] const Stragglers& stragglers() const { return stragglers_; }
 
  private:
-  Stragglers stragglers_;
-  std::function<void(const LogMessage&)> on_log_;
+  Report report_;
   int round_ = -1;  // of the last look
+  NodeArrivals arrivals_;
+  Lateness lateness_;
 };
 
 }  // namespace dlaunch::agent

@@ -137,6 +137,9 @@ agent::Runner::Config NodeAgent::runner_config() {
   config.node_ranks = [this](int rank_with_lines) {
     return ranks_ ? ranks_->ranks(rank_with_lines) : agent::NodeRanks{};
   };
+  config.on_lateness = [this](const agent::Lateness& lateness) {
+    if (ranks_) ranks_->take(lateness);
+  };
   config.node_times = [this] {
     const auto own = times();
     return own ? own->sums() : agent::TimeSums{};
@@ -215,6 +218,7 @@ void NodeAgent::make_runner() {
   UvLoop& loop = dependencies_.loop;
   make_inspector();
   make_leader_mark();
+  shorten_straggler_window();
   runner_.emplace(agent::Runner::Dependencies{loop, loop, network_, spawner_, dependencies_.reporter},
                   runner_config());
   acceptor_.runner = &*runner_;
@@ -222,13 +226,17 @@ void NodeAgent::make_runner() {
   if (dependencies_.plan.job.elected) make_election();
 }
 
+// For tests.
+void NodeAgent::shorten_straggler_window() {
+  const auto setting = dependencies_.environment.find("DLAUNCH_STRAGGLER_WINDOW");
+  if (setting == dependencies_.environment.end()) return;
+  if (const auto seconds = parse_number<int>(setting->second))
+    dependencies_.plan.job.straggler_window = std::chrono::seconds(*seconds);
+}
+
 agent::WorldView NodeAgent::world_view() const {
   const agent::Coordinator* coordinator = runner_->coordinator();
-  agent::WorldView seen =
-      coordinator != nullptr ? coordinator->view(dependencies_.loop.now()) : agent::WorldView{};
-  const std::string late = ranks_ ? ranks_->straggler() : "";
-  if (!late.empty()) seen.collectives.push_back(late);
-  return seen;
+  return coordinator != nullptr ? coordinator->view(dependencies_.loop.now()) : agent::WorldView{};
 }
 
 void NodeAgent::show_world() {
@@ -250,7 +258,7 @@ void NodeAgent::show_world() {
     return agent::to_json(ranks(parse_number<int>(query).value_or(-1)));
   });
   page_.add_metrics(
-      [this] { return agent::metrics(world_view()) + (ranks_ ? ranks_->metrics() : std::string()); });
+      [this] { return agent::metrics(world_view()) + agent::metrics(runner_->coordinator()->stragglers()); });
 }
 
 std::optional<agent::JobTimes> NodeAgent::times() {
@@ -283,15 +291,13 @@ std::string NodeAgent::status_json() const {
 }
 
 void NodeAgent::watch_ranks() {
-  // For tests: a shorter time.
-  const auto setting = dependencies_.environment.find("DLAUNCH_STRAGGLER_WINDOW");
-  const auto seconds =
-      setting == dependencies_.environment.end() ? std::nullopt : parse_number<int>(setting->second);
+  const JobPlan& plan = dependencies_.plan;
   ranks_.emplace(RankWatch::Dependencies{dependencies_.loop, dependencies_.loop, dependencies_.output},
-                 RankWatch::Config{
-                     dependencies_.plan.node.slots, std::chrono::seconds(seconds.value_or(60)),
-                     dependencies_.plan.node.pages_dir, [this] { return runner_->status(); },
-                     [this](const agent::LogMessage& message) { dependencies_.reporter.report(message); }});
+                 RankWatch::Config{plan.node.slots, plan.job.straggler_window, plan.node.pages_dir,
+                                   [this] { return runner_->status(); },
+                                   [this](std::uint32_t round, agent::Arrivals arrivals) {
+                                     runner_->report_arrivals(round, std::move(arrivals));
+                                   }});
 }
 
 Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {

@@ -95,6 +95,7 @@ class NodeAgent {
   void make_election();
   void make_inspector();
   void make_leader_mark();
+  void shorten_straggler_window();
   void keep_leader_mark();
   void end_leader_mark();
   [[nodiscard]] std::string status_json() const;

@@ -21,10 +21,11 @@ Duration in_seconds(double seconds) {
 RankWatch::RankWatch(Dependencies dependencies, Config config)
     : dependencies_(dependencies),
       status_(config.status),
-      stragglers_(config.window, std::move(config.on_log)),
+      stragglers_(std::move(config.report_arrivals)),
       times_(config.slots, dependencies.clock.now()),
       looks_({dependencies.clock, dependencies.timers},
-             {stragglers_.period(), std::move(config.pages_dir), std::move(config.status),
+             {agent::Stragglers::look_period(config.window), std::move(config.pages_dir),
+              std::move(config.status),
               [this](TimePoint now, const agent::JobStatus& status,
                      const std::vector<agent::WorkerLook>& looks) { take(now, status, looks); }}) {}
 
@@ -34,7 +35,7 @@ void RankWatch::take(TimePoint now, const agent::JobStatus& status,
     history_.begin_round(now - in_seconds(status.state_age_s));
   history_.look(now, looks);
   times_.step(now, status, history_.times().seen());
-  stragglers_.look(now, status, looks);
+  stragglers_.look(status, looks);
 }
 
 void RankWatch::add_to(agent::JobStatus& status) const {
@@ -44,10 +45,7 @@ void RankWatch::add_to(agent::JobStatus& status) const {
     worker.last_output = dependencies_.output.last_line(key_of(status, worker));
   }
   stragglers_.add_to(status);
-  status.straggler = straggler();
 }
-
-std::string RankWatch::straggler() const { return stragglers_.sentence(dependencies_.clock.now()); }
 
 agent::NodeRanks RankWatch::ranks(int rank_with_lines) const {
   agent::JobStatus status = status_();

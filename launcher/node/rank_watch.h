@@ -9,9 +9,9 @@
 
 #include "agent/model/job_status.h"
 #include "agent/model/job_times.h"
-#include "agent/model/log_message.h"
 #include "agent/model/node_ranks.h"
 #include "agent/model/rank_history.h"
+#include "agent/model/stragglers.h"
 #include "agent/observe/straggler_watch.h"
 #include "agent/observe/worker_looks.h"
 #include "agent/output/output.h"
@@ -31,16 +31,15 @@ class RankWatch {
     Duration window{};      // of the notes of stragglers; looks are 30 times as frequent
     std::string pages_dir;  // empty: the workers have no pages
     std::function<agent::JobStatus()> status;
-    std::function<void(const agent::LogMessage&)> on_log;
+    agent::StragglerWatch::Report report_arrivals;
   };
 
   RankWatch(Dependencies dependencies, Config config);
 
-  // The state of each worker as the kernel shows it, its last line, and how late it came; and straggler().
+  // The state of each worker as the kernel shows it, its last line, and how late it came; and the straggler.
   void add_to(agent::JobStatus& status) const;
-  // A rank that costs the others much just now; empty: none does.
-  [[nodiscard]] std::string straggler() const;
-  [[nodiscard]] std::string metrics() const { return agent::metrics(stragglers_.stragglers()); }
+  // What the leader answers to report_arrivals.
+  void take(const agent::Lateness& lateness) { stragglers_.take(lateness); }
   // The workers of a round have begun, stop, or are gone.
   void on_phase() { looks_.look(); }
   // Until the last phase or look.

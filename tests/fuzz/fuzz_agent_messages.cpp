@@ -5,9 +5,22 @@
 
 #include "agent/control/messages.h"
 #include "agent/model/diagnosis.h"
+#include "agent/model/stragglers.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace {
+
+// As if two nodes had reported it.
+void compare(const dlaunch::agent::Arrivals& arrivals) {
+  using namespace dlaunch::agent;
+  constexpr Duration window = std::chrono::seconds(60);
+  Stragglers stragglers(window);
+  stragglers.begin_round(TimePoint{}, 8);
+  for (int node = 0; node < 2; ++node) stragglers.add(TimePoint{window}, arrivals);
+  const auto worst = stragglers.worst(TimePoint{window});
+  require(!worst || (worst->late >= Duration(0) && worst->late <= window));
+  require(stragglers.ranks().size() <= 8);
+}
 
 void fuzz(FuzzInput input) {
   using namespace dlaunch::agent;
@@ -34,6 +47,7 @@ void fuzz(FuzzInput input) {
       // Formats the positions of the ranks as sentences.
       if (const auto* progress = std::get_if<Progress>(&**message))
         require(diagnose(progress->groups).sentences.size() <= Diagnosis::max_sentences);
+      if (const auto* report = std::get_if<ArrivalsReport>(&**message)) compare(report->arrivals);
     }
   }
 }

@@ -22,6 +22,7 @@ TESTS_OF_ROOM = {"runtime/backends/gloo": "runtime/gloo"}
 COVERED_BY = {
     # Values, names and interfaces, without code of their own.
     "agent/control/one_of": "agent/control/messages_wire_test.cpp",
+    "agent/model/arrivals": "agent/model/node_arrivals_test.cpp",
     "agent/model/event": "launcher/report/event_log_test.cpp",
     "agent/model/field_list": "agent/control/messages_test.cpp",
     "agent/model/log_message": "agent/control/coordinator_test.cpp",

@@ -135,7 +135,21 @@ inline std::vector<Message> one_of_each() {
                          {1, 2, 3, 4, 5, 6}}}}},
           InspectionRequest{4},
           Inspected{4, {{12, "default_pg", 8, {{0, 1, 8}}, {{3, 9, 8, true}}}}},
-          TimesReport{{2, std::chrono::seconds(3), {std::chrono::seconds(1), std::chrono::seconds(2)}}}};
+          TimesReport{{2, std::chrono::seconds(3), {std::chrono::seconds(1), std::chrono::seconds(2)}}},
+          ArrivalsReport{4,
+                         {{{"tp",
+                            3,
+                            std::chrono::seconds(4),
+                            {{1, 4711, 2, std::chrono::seconds(1), std::chrono::seconds(3)}}}},
+                          {{12,
+                            "default",
+                            8,
+                            2,
+                            16,
+                            {{32, 3, 4712, Duration(1), Duration(2), Duration(4), Duration(6), 99}}}},
+                          7}},
+          LatenessReport{
+              4, {"rank 3 is slow", {{3, 4712, 5, std::chrono::seconds(1), std::chrono::seconds(2)}}}}};
 }
 
 }  // namespace dlaunch::agent

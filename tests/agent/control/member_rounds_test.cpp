@@ -251,6 +251,22 @@ TEST_F(MemberTest, WithoutAHangTimeoutWorkersAreNotObserved) {
   EXPECT_FALSE(got<LookAtWorkers>());
 }
 
+// --- stragglers ---
+
+TEST_F(MemberTest, ArrivalsGoToTheLeaderAndItsAnswerComesBackOnlyInTheirRound) {
+  work();
+  step(ArrivalsReport{0, {{}, {}, 5}});
+  ASSERT_TRUE(said<ArrivalsReport>());
+  EXPECT_EQ(*said<ArrivalsReport>(), (ArrivalsReport{0, {{}, {}, 5}}));
+  hear(LatenessReport{0, {"rank 1 is slow", {}}});
+  ASSERT_TRUE(got<LatenessReport>());
+  EXPECT_EQ(got<LatenessReport>()->lateness.straggler, "rank 1 is slow");
+  step(ArrivalsReport{1, {}});
+  EXPECT_FALSE(said<ArrivalsReport>());
+  hear(LatenessReport{1, {}});
+  EXPECT_FALSE(got<LatenessReport>());
+}
+
 // --- the workers' MPI ---
 
 TEST_F(MemberTest, AnMpiBarrierGoesThroughTheCoordinator) {

@@ -16,12 +16,12 @@ TEST(Messages, AreThoseOfTheManualPage) {
   std::stringstream page;
   page << file.rdbuf();
   const std::vector<std::string> names{
-      "Join",      "Heartbeat",      "Welcome",      "Failed",      "Done",
-      "Stopped",   "Leave",          "Refused",      "NewWorld",    "StopRound",
-      "End",       "Hello",          "Challenge",    "Proof",       "Progress",
-      "Notice",    "RestartHistory", "Preempt",      "Ask",         "StackRequest",
-      "PmiEnter",  "PmiRelease",     "RanksRequest", "RanksReport", "InspectionRequest",
-      "Inspected", "TimesReport"};
+      "Join",      "Heartbeat",      "Welcome",        "Failed",        "Done",
+      "Stopped",   "Leave",          "Refused",        "NewWorld",      "StopRound",
+      "End",       "Hello",          "Challenge",      "Proof",         "Progress",
+      "Notice",    "RestartHistory", "Preempt",        "Ask",           "StackRequest",
+      "PmiEnter",  "PmiRelease",     "RanksRequest",   "RanksReport",   "InspectionRequest",
+      "Inspected", "TimesReport",    "ArrivalsReport", "LatenessReport"};
   const auto messages = one_of_each();
   ASSERT_EQ(messages.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {

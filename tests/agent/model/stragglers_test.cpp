@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "agent/model/node_arrivals.h"
 #include "tests/agent/model/made_page.h"
 
 namespace dlaunch::agent {
@@ -17,7 +20,7 @@ class StragglersTest : public ::testing::Test {
  protected:
   StragglersTest() {
     for (int rank = 0; rank < 4; ++rank) pages_.emplace_back(rank, 4).add_group(1, "default");
-    stragglers_.begin_round(now_);
+    stragglers_.begin_round(now_, 4);
   }
   void run(int steps, std::int64_t late_ms, page::Operation operation = page::Operation::all_reduce) {
     for (int i = 0; i < steps; ++i) {
@@ -33,12 +36,13 @@ class StragglersTest : public ::testing::Test {
   void look() {
     std::vector<WorkerRecord> records;
     for (MadePage& page : pages_) records.push_back(*parse_worker_page(page.bytes(), page.bytes()));
-    stragglers_.look(now_, records);
+    stragglers_.add(now_, arrivals_.look(records, {}));
   }
 
   TimePoint now_{seconds(1000)};
   std::uint64_t step_ = 0;
   std::vector<MadePage> pages_;
+  NodeArrivals arrivals_;
   Stragglers stragglers_{seconds(10)};
 };
 
@@ -60,14 +64,14 @@ TEST_F(StragglersTest, ASlowRankIsNamedOnceInARound) {
   EXPECT_EQ(stragglers_.ranks().at(2).came_last, 100U);
   EXPECT_EQ(stragglers_.ranks().at(2).waited.count() / ms, 236 * 100);
   EXPECT_EQ(stragglers_.groups().at("default").collectives, 100U);
-  EXPECT_EQ(stragglers_.groups().at("default").longest, milliseconds(80));
+  EXPECT_EQ(stragglers_.groups().at("default").spread, 100 * milliseconds(80));
   const std::string text = metrics(stragglers_);
   EXPECT_NE(text.find("\ndlaunch_rank_last_total{rank=\"2\"} 100\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\ndlaunch_rank_late_seconds_total{rank=\"2\"} 7.7"), std::string::npos) << text;
   EXPECT_NE(text.find("\ndlaunch_group_arrival_spread_seconds_total{group=\"default\"} 8.0"),
             std::string::npos)
       << text;
-  stragglers_.begin_round(now_);
+  stragglers_.begin_round(now_, 4);
   EXPECT_TRUE(stragglers_.ranks().empty());
 }
 
@@ -89,30 +93,53 @@ TEST_F(StragglersTest, AFewLongWaitsAreNoStraggler) {
   EXPECT_FALSE(stragglers_.worst(now_));
 }
 
-TEST_F(StragglersTest, OnlyCollectivesThatNeedAllRanksCount) {
-  run(100, 80, page::Operation::broadcast);
+TEST_F(StragglersTest, ItIsJudgedAFewTimesAWindowHoweverManyNodesReport) {
+  run(100, 80);
+  EXPECT_FALSE(stragglers_.recent_worst(now_));
   look();
-  EXPECT_TRUE(stragglers_.ranks().empty());
+  EXPECT_TRUE(stragglers_.worst(now_));
+  EXPECT_FALSE(stragglers_.recent_worst(now_ + milliseconds(160))) << "it was judged a moment ago";
+  EXPECT_TRUE(stragglers_.recent_worst(now_ + milliseconds(170)));
 }
 
-TEST_F(StragglersTest, ACollectiveIsComparedWhenAllHaveCome) {
-  run(1, 80);
-  pages_[0].enter(1, page::Operation::all_reduce, 2, 1000 * ms);
+TEST_F(StragglersTest, TheWindowEndsAlsoIfNoReportComes) {
+  run(100, 80);
   look();
-  look();
-  EXPECT_EQ(stragglers_.groups().at("default").collectives, 1U);
-  for (std::size_t rank = 1; rank < 4; ++rank)
-    pages_[rank].enter(1, page::Operation::all_reduce, 2, 2000 * ms);
-  look();
-  EXPECT_EQ(stragglers_.groups().at("default").collectives, 2U);
-  EXPECT_EQ(stragglers_.groups().at("default").longest, seconds(1));
+  EXPECT_TRUE(stragglers_.worst(now_ + seconds(10)));
+  EXPECT_FALSE(stragglers_.worst(now_ + seconds(11)));
 }
 
-TEST_F(StragglersTest, RecordsThatWereOverwrittenAreLeftOut) {
-  for (int i = 0; i < 3; ++i) run(5000, 80);
-  look();
-  EXPECT_LE(stragglers_.groups().at("default").collectives, page::max_records);
-  EXPECT_GT(stragglers_.groups().at("default").collectives, 0U);
+TEST_F(StragglersTest, AFewSamplesAreNoStragglerHoweverManyTheyStandFor) {
+  run(100, 1);
+  SampledGroup group{99, "tp", 2, 1, 64, {}};
+  for (std::uint64_t sequence = 1; sequence <= 4; ++sequence) {
+    for (const int rank : {0, 3}) {
+      ArrivalSample sample{sequence, rank, 4711};
+      sample.shortest = sample.longest = sample.sum = rank == 0 ? seconds(1) : Duration(0);
+      sample.next = Duration(-1);
+      group.samples = {sample};
+      stragglers_.add(now_, {{}, {group}});
+    }
+  }
+  EXPECT_EQ(stragglers_.ranks().at(3).came_last, 256U);
+  EXPECT_EQ(stragglers_.ranks().at(3).late, seconds(256));
+  EXPECT_FALSE(stragglers_.worst(now_));
+}
+
+// A peer may send anything.
+TEST_F(StragglersTest, ImpossibleReportsDoNoHarm) {
+  constexpr auto greatest = std::numeric_limits<std::uint64_t>::max();
+  ComparedGroup group{"a\nb", greatest, Duration::max(), {}};
+  for (const int rank : {-1, 1, 4})
+    group.late.push_back({rank, 1, greatest, Duration::max(), Duration::min()});
+  for (int i = 0; i < 3; ++i) stragglers_.add(now_, {{group}, {}});
+  ASSERT_EQ(stragglers_.ranks().size(), 1U) << "the job has no other of these";
+  EXPECT_GT(stragglers_.ranks().at(1).late, Duration(0));
+  EXPECT_EQ(stragglers_.ranks().at(1).waited, Duration(0));
+  EXPECT_GT(stragglers_.groups().begin()->second.spread, Duration(0));
+  ASSERT_TRUE(stragglers_.worst(now_ + seconds(10)));
+  EXPECT_EQ(stragglers_.worst(now_ + seconds(10))->late, seconds(10)) << "at most the window";
+  EXPECT_EQ(describe(*stragglers_.worst(now_ + seconds(10))).find('\n'), std::string::npos);
 }
 
 }  // namespace
