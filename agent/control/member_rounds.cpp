@@ -75,7 +75,7 @@ void Member::on_pmi_enter(const PmiEnter& enter, MemberActions& out) const {
 
 // A report that is lost is not repeated: the leader does not wait for it.
 void Member::on_arrivals(const ArrivalsReport& report, MemberActions& out) const {
-  if (state_ == State::working && round_active_ && report.round == round_ && contact_.leads())
+  if (state_ == State::working && round_active_ && report.round == round_)
     out.emplace_back(ToCoordinator{report});
 }
 

@@ -51,6 +51,10 @@ TEST_F(CoordinatorStragglersTest, TheLeaderNotesIt) {
 
 TEST_F(CoordinatorStragglersTest, EachNodeIsAnsweredWithItsOwnRanksAndTheStraggler) {
   now_ += seconds(60);
+  report(7, seconds(1));
+  report(0, Duration(0));
+  sequence_ += 10;
+  ASSERT_EQ(coordinator_->stragglers().ranks().at(1).came_last, 10U);
   meet(seconds(2));
   auto answers = sent<LatenessReport>();
   ASSERT_EQ(answers.size(), 1U);
@@ -64,7 +68,9 @@ TEST_F(CoordinatorStragglersTest, EachNodeIsAnsweredWithItsOwnRanksAndTheStraggl
   answers = sent<LatenessReport>();
   ASSERT_EQ(answers.size(), 1U);
   EXPECT_EQ(answers[0].first, 0U);
-  EXPECT_EQ(answers[0].second.lateness, (Lateness{sentence, {}}));
+  EXPECT_EQ(answers[0].second.lateness.straggler, sentence);
+  ASSERT_EQ(answers[0].second.lateness.ranks.size(), 1U);
+  EXPECT_EQ(answers[0].second.lateness.ranks[0].rank, 1);
   EXPECT_EQ(coordinator_->view(now_).collectives, Lines{sentence});
   now_ += seconds(61);
   from(0, ArrivalsReport{});
@@ -89,7 +95,13 @@ TEST_F(CoordinatorStragglersTest, ANewRoundBeginsWithoutThem) {
 }
 
 TEST_F(CoordinatorStragglersTest, ASpareReportsNone) {
-  from(9, join(2));
+  job_.spares = 1;
+  gather();
+  Join spare = join(2);
+  spare.node_rank = -1;
+  from(9, spare);
+  ASSERT_EQ(coordinator_->state(), Coordinator::State::running);
+  ASSERT_EQ(coordinator_->view(now_).nodes.back().state, "spare");
   report(9, Duration(0));
   EXPECT_TRUE(sent<LatenessReport>().empty());
 }
