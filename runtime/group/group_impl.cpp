@@ -13,8 +13,6 @@
 #include "runtime/base/quick_clock.h"
 #include "runtime/group/argument_checks.h"
 #include "runtime/group/profiler.h"
-#include "runtime/group/together.h"
-#include "runtime/group/when_all.h"
 #include "runtime/record/call_stack.h"
 #include "runtime/rendezvous/loss_propagation.h"
 
@@ -205,36 +203,6 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
     fail(error);
     std::rethrow_exception(error);
   }
-}
-
-Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
-                             const OperationOptions& options) {
-  if (skips_as_non_member(name)) return {};
-  (void)timeout_for(name, options.timeout);
-  (void)usable_backend(name, std::nullopt);
-  Together together_started;
-  for (const Prepared& one : all) {
-    const std::shared_ptr<Backend> backend = usable_backend(one.name, one.device);
-    require_offered(*backend, one.name, one.spec().subject());
-    together_started.add(backend);
-  }
-  OperationOptions each = options;
-  each.async_op = true;
-  std::vector<Work> works;
-  works.reserve(all.size());
-  try {
-    together_started.begin();
-    for (const Prepared& one : all) works.push_back(run(one.spec(), each, one.start));
-    together_started.end();
-  } catch (...) {
-    together_started.give_up();
-    wait_all_noexcept(works);
-    throw;
-  }
-  Work together = when_all(works);
-  if (options.async_op) return together;
-  together.wait();
-  return {};
 }
 
 // Without call_mutex_: a receive may wait for data that another thread has yet to send.

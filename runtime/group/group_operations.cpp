@@ -7,6 +7,7 @@
 #include "runtime/group/group_impl.h"
 #include "runtime/group/splits.h"
 #include "runtime/group/tensor_parts.h"
+#include "runtime/group/together.h"
 #include "runtime/group/when_all.h"
 
 namespace dlaunch::internal {
@@ -438,6 +439,36 @@ Work GroupImpl::reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs,
       [this, reduction = Reduction{op, options.premul_factor}](const Tensor& output, const Tensor& input) {
         return prepare_reduce_scatter_tensor(output, input, reduction);
       });
+}
+
+Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
+                             const OperationOptions& options) {
+  if (skips_as_non_member(name)) return {};
+  (void)timeout_for(name, options.timeout);
+  (void)usable_backend(name, std::nullopt);
+  Together together_started;
+  for (const Prepared& one : all) {
+    const std::shared_ptr<Backend> backend = usable_backend(one.name, one.device);
+    require_offered(*backend, one.name, one.spec().subject());
+    together_started.add(backend);
+  }
+  OperationOptions each = options;
+  each.async_op = true;
+  std::vector<Work> works;
+  works.reserve(all.size());
+  try {
+    together_started.begin();
+    for (const Prepared& one : all) works.push_back(run(one.spec(), each, one.start));
+    together_started.end();
+  } catch (...) {
+    together_started.give_up();
+    wait_all_noexcept(works);
+    throw;
+  }
+  Work together = when_all(works);
+  if (options.async_op) return together;
+  together.wait();
+  return {};
 }
 
 }  // namespace dlaunch::internal
