@@ -65,8 +65,6 @@ void Backend::end_together() {}
 void Backend::enter(std::uint64_t) noexcept {}
 void Backend::explain_delay(std::uint64_t) {}
 void Backend::check() {}
-bool Backend::can_split(const std::string&) { return false; }
-void Backend::stay_out(Deadline) {}
 void Backend::leave(Deadline) noexcept {}
 std::vector<int> Backend::departed() { return {}; }
 std::vector<int> Transport::departed() { return {}; }

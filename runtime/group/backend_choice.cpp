@@ -182,19 +182,11 @@ std::function<void()> check_of(const std::shared_ptr<Backend>& control_plane) {
 
 }  // namespace
 
-std::shared_ptr<Backend> parent_of(const BackendModule& module,
-                                   std::span<const std::shared_ptr<Backend>> parents) {
-  const auto found = std::ranges::find_if(
-      parents, [&](const std::shared_ptr<Backend>& parent) { return parent->can_split(module.name); });
-  return found != parents.end() ? *found : nullptr;
-}
-
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
                                                     const GroupDescription& group, Deadline deadline,
                                                     const std::string& master_host,
-                                                    const std::function<void()>& check,
-                                                    std::span<const std::shared_ptr<Backend>> parents) {
+                                                    const std::function<void()>& check) {
   std::vector<GroupImpl::DeviceBackend> backends;
   for (const ChosenModule& chosen : modules) {
     const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys), check);
@@ -203,7 +195,6 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
         group.name,  group.timeout, deadline,
         master_host, check,         [](const std::string& message) { log(LogLevel::debug, message); }};
     context.cuda_device = group.cuda_device;
-    context.parent = parent_of(*chosen.module, parents);
     context.on_connection = [ranks = group.ranks](int peer, int socket) {
       record_link(ranks.empty() ? peer : ranks[static_cast<std::size_t>(peer)], socket);
     };

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,17 +29,12 @@ std::string checked_name(Registry& registry, std::string_view text);
 // The same text for the same modules and devices: "cpu:gloo,cuda:nccl".
 std::string in_words(const std::vector<ChosenModule>& modules);
 
-// Makes each module's backend, in this order, by splitting one of `parents` if that can be split. `check`: as
-// backend_store's. REQUIRES: all ranks of the group do the same concurrently.
+// Makes each module's backend, in this order. `check`: as backend_store's. REQUIRES: all ranks of the group
+// do the same concurrently.
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
                                                     const GroupDescription& group, Deadline deadline,
                                                     const std::string& master_host,
-                                                    const std::function<void()>& check,
-                                                    std::span<const std::shared_ptr<Backend>> parents = {});
-
-// The one of `parents` that a backend of the module is made from; null: none.
-std::shared_ptr<Backend> parent_of(const BackendModule& module,
-                                   std::span<const std::shared_ptr<Backend>> parents);
+                                                    const std::function<void()>& check);
 
 }  // namespace dlaunch::internal

@@ -132,9 +132,6 @@ class GroupImpl {
   [[noreturn]] void explain(const StoreError& error, const ErrorContext& context) const;
   [[noreturn]] void explain_lost_store(const std::string& what_it_says, const ErrorContext& context) const;
 
-  // Each once; none after the end.
-  [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
-
   // Whether this process is not a member. Its collectives and messages do nothing then, and the first one
   // logs a warning.
   bool skips_as_non_member(const char* operation);
@@ -188,6 +185,7 @@ class GroupImpl {
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
                                                         std::optional<Device> device) const;  // none: any
   [[nodiscard]] const std::shared_ptr<Backend>* find_backend(std::optional<Device> device) const;
+  [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
 
   // The parts of breakpoint().
   struct Stop {

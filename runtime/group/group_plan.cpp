@@ -49,7 +49,7 @@ GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewG
     }
   }
   std::vector<ChosenModule> modules = choose_modules(registry(), description.backend);
-  return {std::move(description), std::move(modules), !options.use_local_synchronization};
+  return {std::move(description), std::move(modules)};
 }
 
 // FNV-1a

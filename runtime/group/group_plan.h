@@ -14,7 +14,6 @@ namespace dlaunch::internal {
 struct GroupPlan {
   GroupDescription description;
   std::vector<ChosenModule> modules;
-  bool may_split = true;  // all ranks of the default group make the call
 };
 
 // `ranks`: in the default group `all`; empty: all of them. Throws DistError if an argument is wrong.

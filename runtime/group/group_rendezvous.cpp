@@ -43,11 +43,10 @@ std::vector<PeerInfo> GroupRendezvous::meet() {
   return rendezvous(*keys_, options);
 }
 
-std::vector<GroupImpl::DeviceBackend> GroupRendezvous::connect(
-    const std::vector<ChosenModule>& modules, const GroupDescription& group, const std::string& master_host,
-    std::span<const std::shared_ptr<Backend>> parents) {
-  return make_backends(
-      modules, keys_, group, options_.deadline, master_host, [this] { check(); }, parents);
+std::vector<GroupImpl::DeviceBackend> GroupRendezvous::connect(const std::vector<ChosenModule>& modules,
+                                                               const GroupDescription& group,
+                                                               const std::string& master_host) {
+  return make_backends(modules, keys_, group, options_.deadline, master_host, [this] { check(); });
 }
 
 void GroupRendezvous::report_failure(const std::exception_ptr& error,

@@ -38,11 +38,10 @@ class GroupRendezvous {
   // As rendezvous(), with check() instead of the options' own.
   std::vector<PeerInfo> meet();
 
-  // Makes the backends of the group, with check() during the waits; as make_backends(). REQUIRES: this rank
-  // is a member.
+  // Makes the backends of the group, with check() during the waits. REQUIRES: this rank is a member.
   std::vector<GroupImpl::DeviceBackend> connect(const std::vector<ChosenModule>& modules,
-                                                const GroupDescription& group, const std::string& master_host,
-                                                std::span<const std::shared_ptr<Backend>> parents = {});
+                                                const GroupDescription& group,
+                                                const std::string& master_host);
 
   // connect() has thrown `error`: the other members are informed. If the error is that the store was lost
   // before the deadline, explain_lost_store() is called first; it may throw the error that is the

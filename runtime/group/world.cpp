@@ -226,16 +226,10 @@ std::shared_ptr<GroupImpl> World::form_group(const CoordinatedCall& call, const 
   forming.detect_failures(default_->peers, {}, liveness_socket_.get());
   CallRecord record(call, group.ranks.size(), group_count(), limit);
   meet_members(forming, call, is_member);
-  const std::vector<std::shared_ptr<Backend>> parents =
-      plan.may_split ? all.all_backends() : std::vector<std::shared_ptr<Backend>>();
   std::vector<GroupImpl::DeviceBackend> backends;
-  if (!is_member) {
-    for (const ChosenModule& chosen : plan.modules) {
-      if (const auto parent = parent_of(*chosen.module, parents)) parent->stay_out(limit.deadline());
-    }
-  } else {
+  if (is_member) {
     try {
-      backends = forming.connect(plan.modules, group, default_->master_host, parents);
+      backends = forming.connect(plan.modules, group, default_->master_host);
     } catch (...) {
       const std::exception_ptr error = std::current_exception();
       forming.report_failure(error, [&] { all.explain_lost_store(reason_of(error), call.context()); });

@@ -32,8 +32,7 @@ using Clock = std::chrono::steady_clock;
 // The call that a communicator has not carried out yet; lives longer than the communicator.
 class InProgress {
  public:
-  // `call`: true when it is carried out; else it is called again.
-  void set(std::function<bool()> call, Clock::time_point not_before) {
+  void set(std::function<void()> call, Clock::time_point not_before) {
     const std::lock_guard lock(mutex_);
     call_ = std::move(call);
     not_before_ = not_before;
@@ -43,8 +42,7 @@ class InProgress {
     const std::lock_guard lock(mutex_);
     if (!call_) return true;
     if (Clock::now() < not_before_) return false;
-    if (!call_()) return false;
-    call_ = nullptr;
+    std::exchange(call_, nullptr)();
     return true;
   }
   bool is_there() {
@@ -54,7 +52,7 @@ class InProgress {
 
  private:
   std::mutex mutex_;
-  std::function<bool()> call_;  // protected by mutex_, as the next
+  std::function<void()> call_;  // protected by mutex_, as the next
   Clock::time_point not_before_;
 };
 
@@ -127,21 +125,6 @@ ncclResult_t progress_of_call(ncclComm_t communicator) {
   return result;
 }
 
-// As on a thread of NCCL's.
-void go_on_alone(const std::shared_ptr<InProgress>& call) {
-  static const doubles::StreamPointer& of_communicators =
-      *new doubles::StreamPointer(doubles::streams().make(0, false));
-  doubles::streams().add(of_communicators, [call] { return call->carry_out(); });
-}
-
-ncclComm_t new_communicator(const doubles::Part& place, const ncclConfig_t* config) {
-  auto* const communicator = new ncclComm;
-  communicator->state = std::make_shared<CommunicatorState>(place.name, place.rank, place.size);
-  communicator->is_blocking = config == nullptr || config->blocking != 0;
-  communicator->answers_left = communicator->is_blocking ? 0 : doubles::streams().draw(most_answers);
-  return communicator;
-}
-
 ncclResult_t launch(ncclComm_t communicator, cudaStream_t stream, std::vector<Call> calls) {
   const doubles::StreamPointer where = doubles::stream_of(stream);
   {
@@ -163,10 +146,14 @@ ncclResult_t launch(ncclComm_t communicator, cudaStream_t stream, std::vector<Ca
       };
       doubles::streams().add_made(where, make, std::move(after));
       if (!is_captured) state->latest = doubles::streams().end_of(where);
-      return true;
     };
     communicator->in_progress->set(start, Clock::now() + (is_slow ? slow_call : Clock::duration::zero()));
-    if (!communicator->is_blocking) go_on_alone(communicator->in_progress);
+    if (!communicator->is_blocking) {
+      static const doubles::StreamPointer& of_communicators =
+          *new doubles::StreamPointer(doubles::streams().make(0, false));
+      doubles::streams().add(of_communicators,
+                             [mine = communicator->in_progress] { return mine->carry_out(); });
+    }
   }
   return progress_of_call(communicator);
 }
@@ -227,28 +214,12 @@ DOUBLE ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniq
   doubles::WorldName name{};
   std::memcpy(&name, &id, sizeof name);
   if (ranks < 1 || static_cast<std::size_t>(ranks) > doubles::most_ranks) return ncclInvalidArgument;
-  *made = new_communicator({name, rank, ranks}, config);
-  return progress_of_call(*made);
-}
-// As the real one it writes to `made` when the split has ended, also if the caller does not wait for that.
-DOUBLE ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* made,
-                                  ncclConfig_t* config) {
-  {
-    const std::lock_guard lock(parent->mutex);
-    if (!parent->has_joined || parent->in_progress->is_there())
-      return refuse(parent, ncclInvalidUsage, "an earlier call is in progress");
-    const ncclConfig_t its_config = *config;
-    const auto split = [state = parent->state, color, key, made, its_config] {
-      if (state->is_aborted) return true;
-      std::optional<doubles::Part> part;
-      if (!state->world.step_split(color, key, part)) return false;
-      *made = part ? new_communicator(*part, &its_config) : nullptr;
-      return true;
-    };
-    parent->in_progress->set(split, Clock::now());
-    if (!parent->is_blocking) go_on_alone(parent->in_progress);
-  }
-  return progress_of_call(parent);
+  auto* const communicator = new ncclComm;
+  communicator->state = std::make_shared<CommunicatorState>(name, rank, ranks);
+  communicator->is_blocking = config == nullptr || config->blocking != 0;
+  communicator->answers_left = communicator->is_blocking ? 0 : doubles::streams().draw(most_answers);
+  *made = communicator;
+  return progress_of_call(communicator);
 }
 DOUBLE ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* result) {
   const std::lock_guard lock(communicator->mutex);

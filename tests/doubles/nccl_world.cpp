@@ -4,11 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "tests/doubles/cuda_device.h"
 
@@ -62,50 +59,6 @@ bool World::join() {
         static_cast<const std::byte*>(map_of(other.process, other.memory_descriptor, DeviceMemory::size));
     if (memory == nullptr) return false;
   }
-  return true;
-}
-
-bool World::all_have(std::atomic<std::uint64_t> RankPage::*counter, std::uint64_t number) {
-  for (int rank = 0; rank < size_; ++rank) {
-    if (page(rank).*counter < number) return false;
-  }
-  return true;
-}
-
-// The members in the order of their keys; the first one makes the world.
-bool World::step_split(int color, int key, std::optional<Part>& made) {
-  RankPage& own = page(rank_);
-  if (!is_splitting_) {
-    if (!all_have(&RankPage::split_ended, splits_)) return false;  // others may still read the latest one
-    is_splitting_ = true;
-    part_.reset();
-    own.split_color = color;
-    own.split_key = key;
-    own.split_begun = ++splits_;
-  }
-  if (!all_have(&RankPage::split_begun, splits_)) return false;
-  if (color >= 0 && !part_) {
-    std::vector<std::pair<int, int>> members;
-    for (int rank = 0; rank < size_; ++rank) {
-      if (page(rank).split_color == color) members.emplace_back(page(rank).split_key, rank);
-    }
-    std::ranges::sort(members);
-    RankPage& first = page(members.front().second);
-    if (members.front().second == rank_ && own.split_named < splits_) {
-      const WorldName name = create();
-      own.split_process = name.process;
-      own.split_descriptor = name.descriptor;
-      own.split_named = splits_;
-    }
-    if (first.split_named < splits_) return false;
-    const auto place = std::ranges::find(members, rank_, &std::pair<int, int>::second);
-    part_ = Part{{first.split_process, first.split_descriptor},
-                 static_cast<int>(place - members.begin()),
-                 static_cast<int>(members.size())};
-  }
-  own.split_ended = splits_;
-  is_splitting_ = false;
-  made = part_;
   return true;
 }
 

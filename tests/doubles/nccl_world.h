@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 namespace doubles {
 
@@ -42,15 +41,6 @@ struct RankPage {
   std::atomic<std::uint64_t> posted;
   std::atomic<std::uint64_t> read;
   Contribution contribution;  // to the latest one: the next begins when all have read it
-  // How many splits this rank has come to, has named the world of, and has ended.
-  std::atomic<std::uint64_t> split_begun;
-  std::atomic<std::uint64_t> split_named;
-  std::atomic<std::uint64_t> split_ended;
-  // Of the latest one.
-  std::atomic<int> split_color;
-  std::atomic<int> split_key;
-  std::atomic<pid_t> split_process;
-  std::atomic<int> split_descriptor;
   std::array<Channel, most_ranks> to;
 };
 
@@ -62,13 +52,6 @@ struct WorldPage {
 struct WorldName {
   pid_t process;
   int descriptor;
-};
-
-// A rank's place in a new world.
-struct Part {
-  WorldName name;
-  int rank;
-  int size;
 };
 
 class World {
@@ -83,10 +66,6 @@ class World {
 
   // Whether all ranks are here. Does not wait.
   bool join();
-  // One split of the world, in steps that do not wait: true when it has ended. `made` is empty then if
-  // `color` is negative. REQUIRES: join() was true.
-  bool step_split(int color, int key, std::optional<Part>& made);
-
   // Another rank with the same device; -1: none. REQUIRES: join() was true.
   [[nodiscard]] int rank_on_same_device() const;
   [[nodiscard]] const std::byte* memory_of(int rank, std::uint64_t offset) const {
@@ -100,12 +79,7 @@ class World {
   WorldName name_;
   int rank_;
   int size_;
-  [[nodiscard]] bool all_have(std::atomic<std::uint64_t> RankPage::*counter, std::uint64_t number);
-
   WorldPage* page_ = nullptr;
-  std::uint64_t splits_ = 0;  // that this rank has begun
-  bool is_splitting_ = false;
-  std::optional<Part> part_;  // of the split that it is in
   std::array<const std::byte*, most_ranks> memory_{};
 };
 

@@ -66,12 +66,8 @@ NcclBackend::NcclBackend(const BackendContext& context)
       events_(std::make_shared<CudaEvents>(nccl_)),
       watchdog_(end_, outside()) {
   if (!store_) throw DistBackendError("this backend needs the store for longer than the group is formed");
-  if (auto* const parent = dynamic_cast<NcclBackend*>(context.parent.get())) {
-    communicator_ = parent->split(rank_, context.deadline, context.check);
-    device_ = communicator_->device();
-  } else if (named_device_) {
+  if (named_device_)
     connect(choose_device(nccl_, named_device_), context.store, context.deadline, context.check);
-  }
 }
 
 NcclBackend::~NcclBackend() {
@@ -86,31 +82,6 @@ void NcclBackend::connect(int device, BackendStore& store, Deadline deadline, co
   communicator_ = std::make_unique<NcclCommunicator>(
       nccl_, id, rank_, size_, device, patience(deadline, check, "the ranks did not connect their GPUs"));
   device_ = device;
-}
-
-bool NcclBackend::can_split(const std::string& module) {
-  return module == "nccl" && named_device_ && device_ >= 0 && !end_.is_set();
-}
-
-void NcclBackend::stay_out(Deadline deadline) { (void)split(std::nullopt, deadline, {}); }
-
-std::unique_ptr<NcclCommunicator> NcclBackend::split(std::optional<int> rank, Deadline deadline,
-                                                     const LossCheck& check) {
-  const LossCheck check_both = [this, &check] {
-    if (check) check();
-    if (check_) check_();
-  };
-  try {
-    const std::unique_lock lock(mutex_);
-    end_.throw_if_set();
-    return std::make_unique<NcclCommunicator>(
-        nccl_, *communicator_, rank,
-        patience(deadline, check_both,
-                 "the ranks did not make the new group from the NCCL communicator of this one"));
-  } catch (const DistError& e) {
-    abort("a new group could not be made from it: " + e.reason());
-    throw;
-  }
 }
 
 NcclCommunicator& NcclBackend::communicator(int device, Deadline deadline) {

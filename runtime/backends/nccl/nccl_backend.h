@@ -51,9 +51,6 @@ class NcclBackend final : public Backend {
   Work send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) override;
   Work recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) override;
   std::string why_not(const CallSubject& call) override;
-  // If the program has named the devices: so the ranks are connected, on all of them.
-  bool can_split(const std::string& module) override;
-  void stay_out(Deadline deadline) override;
   void begin_together() override;
   void end_together() override;
   void abort(const std::string& reason) noexcept override;
@@ -103,8 +100,6 @@ class NcclBackend final : public Backend {
 
   void connect(int device, BackendStore& store, Deadline deadline, const LossCheck& check);
   NcclCommunicator& communicator(int device, Deadline deadline);
-  // By all ranks; `rank`: this one's in the new communicator. If that fails this group has ended.
-  std::unique_ptr<NcclCommunicator> split(std::optional<int> rank, Deadline deadline, const LossCheck& check);
   [[nodiscard]] NcclPatience patience(Deadline deadline, const LossCheck& check, std::string waits_for);
   [[nodiscard]] NcclWatchdog::Outside outside();
   void check_communicator();

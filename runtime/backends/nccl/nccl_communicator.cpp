@@ -40,34 +40,6 @@ NcclCommunicator::NcclCommunicator(const NcclFunctions& nccl, const std::string&
   }
 }
 
-NcclCommunicator::NcclCommunicator(const NcclFunctions& nccl, const NcclCommunicator& parent,
-                                   std::optional<int> rank, const NcclPatience& patience)
-    : nccl_(nccl), device_(parent.device_) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  const DeviceScope scope(nccl_, device_);
-  // NCCL's own thread writes to it, also when this one has given up: then it is never freed.
-  auto made = std::make_unique<ncclComm_t>(nullptr);
-  try {
-    constexpr int one_color = 0;
-    parent.complete(nccl_.ncclCommSplit(parent.handle_, rank ? one_color : NCCL_SPLIT_NOCOLOR,
-                                        rank.value_or(0), made.get(), &config),
-                    "ncclCommSplit", patience);
-  } catch (...) {
-    (void)made.release();
-    throw;
-  }
-  handle_ = *made;
-  if (handle_ == nullptr) return;
-  try {
-    complete(ncclInProgress, "ncclCommSplit", patience);
-    make_stream();
-  } catch (...) {
-    abort(abort_limit);
-    throw;
-  }
-}
-
 NcclCommunicator::~NcclCommunicator() {
   abort(abort_limit);
   if (is_given_up_) return;

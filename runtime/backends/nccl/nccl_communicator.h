@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "runtime/backends/nccl/nccl_functions.h"
@@ -20,11 +19,6 @@ class NcclCommunicator {
  public:
   // On all ranks at the same time. Throws DistBackendError, and what `patience` throws; then it is aborted.
   NcclCommunicator(const NcclFunctions& nccl, const std::string& unique_id, int rank, int size, int device,
-                   const NcclPatience& patience);
-  // Of some ranks of `parent`, by splitting that one; by all its ranks at the same time. `rank`: in the new
-  // one; none: this rank is not in it, and handle() is null. Throws as above; then `parent` is of no use any
-  // more.
-  NcclCommunicator(const NcclFunctions& nccl, const NcclCommunicator& parent, std::optional<int> rank,
                    const NcclPatience& patience);
   ~NcclCommunicator();  // aborts it unless it has ended
   NcclCommunicator(const NcclCommunicator&) = delete;

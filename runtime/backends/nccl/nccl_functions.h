@@ -18,7 +18,6 @@ namespace dlaunch::internal {
   apply(ncclCommFinalize)              \
   apply(ncclCommGetAsyncError)         \
   apply(ncclCommInitRankConfig)        \
-  apply(ncclCommSplit)                 \
   apply(ncclGetErrorString)            \
   apply(ncclGetLastError)              \
   apply(ncclGetUniqueId)               \

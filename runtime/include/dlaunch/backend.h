@@ -72,11 +72,9 @@ struct BackendContext {
   std::shared_ptr<Backend> control_plane = {};
   std::shared_ptr<BackendStore> lasting_store = {};
   // Call it for each TCP connection with another rank of the group, with its socket: then dlaunch's notes
-  // about a job that stands still name a connection that does not move. Any thread; empty: there is
-  // no such note.
+  // about a job that stands still name a connection that does not move. Any thread; empty: nobody wants to
+  // know.
   ReportConnection on_connection = {};
-  // Of a group that can_split(): the new group is made from it by all its ranks. Null: from nothing.
-  std::shared_ptr<Backend> parent = {};
 };
 
 // One call of a collective, as the group has checked and numbered it.
@@ -172,14 +170,6 @@ class DLAUNCH_EXPORT Backend {
   // none.
   virtual std::vector<int> departed();
 
-  // Whether a new group of some of its ranks, with backend `module`, is made from this one (BackendContext's
-  // parent): then all ranks of this group take part, those outside of the new one by stay_out(). The same on
-  // all ranks. Unless overridden false.
-  virtual bool can_split(const std::string& module);
-  // This rank is not in the group that the others make from this one now. Throws as create() does. Unless
-  // overridden it does nothing.
-  virtual void stay_out(Deadline deadline);
-
   // Ends running operations with an error that carries `reason`, and informs the other ranks if it can. Does
   // not block; any thread, also while another thread is inside another member.
   virtual void abort(const std::string& reason) noexcept = 0;
@@ -199,7 +189,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 19;
+inline constexpr std::uint32_t backend_abi_version = 18;
 
 // Of a backend whose own launcher has formed a world of processes (mpirun): a program need then name neither
 // its ranks nor a store.

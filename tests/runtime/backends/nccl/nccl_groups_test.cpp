@@ -172,48 +172,5 @@ TEST(NcclGroups, ANamedDeviceIsConnectedAtOnce) {
   expect_all_say(results, "4");
 }
 
-// With a device named, new groups are made from the communicator of the default group, also by ranks outside.
-TEST(NcclGroups, NewGroupsAreSplitOff) {
-  const auto results = run_ranks(4, [](int rank) {
-    const int device = device_of(rank);
-    init_process_group({.backend = "nccl", .timeout = std::chrono::seconds(30), .device_id = device});
-    require(cudaSetDevice(device), "cudaSetDevice");
-    std::string said;
-    for (const std::vector<int>& members :
-         {std::vector<int>{1, 3}, std::vector<int>{0, 1, 2}, std::vector<int>{2}}) {
-      const ProcessGroup part = new_group(members);
-      const Floats values({static_cast<float>(rank + 1)});
-      part.all_reduce(values.tensor());
-      said += text_of(values.get()) + " ";
-    }
-    NewGroupOptions local;
-    local.use_local_synchronization = true;
-    const ProcessGroup half = new_group(rank < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3}, local);
-    const Floats values({static_cast<float>(rank + 1)});
-    half.all_reduce(values.tensor());
-    all_reduce(values.tensor());
-    return said + text_of(values.get());
-  });
-  EXPECT_EQ(results[0].said, "1 6 1 20");
-  EXPECT_EQ(results[1].said, "6 6 2 20");
-  EXPECT_EQ(results[2].said, "3 6 3 20");
-  EXPECT_EQ(results[3].said, "6 4 4 20");
-}
-
-// The first rank is alone in the new group, and the other one has to take part in the split all the same.
-TEST(NcclGroups, ARankThatDoesNotTakePartInASplitIsWaitedForUntilTheDeadline) {
-  const auto results = run_processes(2, [](int rank) {
-    const int device = device_of(rank);
-    init_process_group({.backend = "nccl", .timeout = std::chrono::seconds(30), .device_id = device});
-    if (rank == 1) return thrown_by([] { monitored_barrier(); });
-    NewGroupOptions soon;
-    soon.timeout = std::chrono::seconds(1);
-    return thrown_by([&] { (void)new_group({0}, soon); });
-  });
-  EXPECT_EQ(
-      results[0].said,
-      "the ranks did not make the new group from the NCCL communicator of this one before the deadline");
-}
-
 }  // namespace
 }  // namespace dlaunch::test
