@@ -366,8 +366,7 @@ dlaunch_test(NAME staging_units_test LABELS unit LIBS dlaunch_runtime_core
 if(TARGET dlaunch_cuda)
   dlaunch_test(NAME cuda_units_test LABELS runtime LIBS dlaunch_cuda
   SOURCES
-    runtime/cuda/cuda_device_test.cpp
-    runtime/cuda/library_places_test.cpp)
+    runtime/cuda/cuda_device_test.cpp)
 endif()
 if(TARGET dlaunch_backend_nccl)
   dlaunch_test(NAME nccl_units_test LABELS runtime LIBS dlaunch_nccl_core

@@ -75,3 +75,9 @@ if(OpenSSL_FOUND)
     store/tls/tls_session_test.cpp
     store/tls/tls_test.cpp)
 endif()
+
+# Where a library of NVIDIA may be: libdlaunch loads it from there, dlaunch doctor looks there.
+dlaunch_test(NAME library_places_test LABELS unit LIBS dlaunch_base
+  SOURCES
+    store/base/library_places_test.cpp
+    store/base/wheel_folders_test.cpp)

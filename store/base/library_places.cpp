@@ -1,9 +1,9 @@
-#include "runtime/cuda/library_places.h"
+#include "store/base/library_places.h"
 
 #include <algorithm>
 #include <string_view>
 
-namespace dlaunch::internal {
+namespace dlaunch::store {
 
 namespace {
 
@@ -18,7 +18,7 @@ void add(std::vector<std::string>& all, const std::string& one) {
 
 }  // namespace
 
-std::vector<std::string> python_prefixes(const Environment& environment,
+std::vector<std::string> python_prefixes(const VariableLookup& environment,
                                          bool (*is_file)(const std::string& path)) {
   std::vector<std::string> prefixes;
   add(prefixes, environment("VIRTUAL_ENV").value_or(""));
@@ -38,7 +38,7 @@ std::vector<std::string> python_prefixes(const Environment& environment,
 std::vector<std::string> library_places(const std::vector<std::string>& names,
                                         const std::vector<std::string>& wheels,
                                         const std::vector<std::string>& package_folders,
-                                        const Environment& environment) {
+                                        const VariableLookup& environment) {
   std::vector<std::string> places = names;
   const auto in_folder = [&](const std::string& folder) {
     for (const std::string& name : names) add(places, std::string(folder).append("/").append(name));
@@ -53,4 +53,4 @@ std::vector<std::string> library_places(const std::vector<std::string>& names,
   return places;
 }
 
-}  // namespace dlaunch::internal
+}  // namespace dlaunch::store

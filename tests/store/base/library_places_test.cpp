@@ -1,4 +1,4 @@
-#include "runtime/cuda/library_places.h"
+#include "store/base/library_places.h"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-namespace dlaunch::internal {
+namespace dlaunch::store {
 namespace {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 using Names = std::vector<std::string>;
 
-Environment environment(Variables variables) {
+VariableLookup environment(Variables variables) {
   return [all = std::move(variables)](std::string_view name) -> std::optional<std::string> {
     const auto found = all.find(name);
     return found == all.end() ? std::nullopt : std::optional(found->second);
@@ -45,4 +45,4 @@ TEST(PythonPrefixes, AreThoseOfTheEnvironmentAndOfTheFirstPythonInPath) {
 }
 
 }  // namespace
-}  // namespace dlaunch::internal
+}  // namespace dlaunch::store
