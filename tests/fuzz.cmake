@@ -47,6 +47,7 @@ dlaunch_fuzz_target(NAME fuzz_job_trace SOURCE fuzz/fuzz_job_trace.cpp LIBS dlau
 dlaunch_fuzz_target(NAME fuzz_torch_flight SOURCE fuzz/fuzz_torch_flight.cpp LIBS dlaunch_launcher_commands nlohmann_json::nlohmann_json
   RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_doctor SOURCE fuzz/fuzz_doctor.cpp LIBS dlaunch_launcher_doctor RUNS 100000)
+dlaunch_fuzz_target(NAME fuzz_nvidia SOURCE fuzz/fuzz_nvidia.cpp LIBS dlaunch_launcher_doctor RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_elf_symbols SOURCE fuzz/fuzz_elf_symbols.cpp LIBS dlaunch_agent RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_pmi SOURCE fuzz/fuzz_pmi.cpp LIBS dlaunch_agent RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_settings SOURCE fuzz/fuzz_settings.cpp LIBS dlaunch_launcher RUNS 100000)

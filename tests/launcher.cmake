@@ -121,6 +121,16 @@ if(OpenSSL_FOUND)
 endif()
 target_link_libraries(launcher_test PRIVATE launcher_test_tls)
 
+# What dlaunch doctor reports of GPUs, on the texts of machines that have them.
+dlaunch_test(NAME gpu_doctor_test LABELS unit LIBS dlaunch_launcher_doctor nlohmann_json::nlohmann_json
+  SOURCES
+    launcher/doctor/gpu_json_test.cpp
+    launcher/doctor/gpu_links_test.cpp
+    launcher/doctor/gpu_query_test.cpp
+    launcher/doctor/gpu_verdict_test.cpp
+    launcher/doctor/nccl_text_test.cpp
+    launcher/doctor/nvidia_text_test.cpp)
+
 dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher_remote SOURCES launcher/remote/lifeline_test.cpp)
 
 # With dlaunch itself as the relay.

@@ -9,6 +9,7 @@
 
 #include "launcher/commands/command_parser.h"
 #include "launcher/console/command_io.h"
+#include "launcher/doctor/gpu_query.h"
 #include "launcher/doctor/link_text.h"
 #include "launcher/doctor/link_verdict.h"
 #include "launcher/doctor/machine_checks.h"
@@ -85,12 +86,13 @@ int check_all(const DoctorLine& line) {
     ssh = std::move(*words);
   }
 
-  Findings findings = check_machine();
+  const GpuFacts gpus = find_gpu_facts();
+  Findings findings = check_machine(gpus);
   for (const Address& port : peers.ports) check_port_of_peer(findings, port);
   const PeerReport report = peers.hosts.empty() ? PeerReport{} : check_peers(peers.hosts, ssh);
   for (Finding& finding : judge(report)) findings.push_back(std::move(finding));
   const std::string links = table(report);
-  const int failed = print(line.json ? report_json(findings, report)
+  const int failed = print(line.json ? report_json(findings, gpus, report)
                                      : describe(findings) + (links.empty() ? "" : "\n" + links));
   if (failed != 0) return failed;
   return any_is_bad(findings) ? exit_error : 0;

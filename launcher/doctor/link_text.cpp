@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "launcher/doctor/gpu_json.h"
 #include "store/base/sanitize.h"
 
 namespace dlaunch::launcher {
@@ -196,7 +197,7 @@ Result<LinkMeasurement> link_measurement_from(std::string_view line) {
   return finished(std::move(found), in);
 }
 
-std::string report_json(const Findings& findings, const PeerReport& peers) {
+std::string report_json(const Findings& findings, const GpuFacts& gpus, const PeerReport& peers) {
   Json list = Json::array();
   for (const Finding& one : findings)
     list.push_back({{"grade", name_of(one.grade)}, {"text", one.text}, {"to_do", one.to_do}});
@@ -218,7 +219,10 @@ std::string report_json(const Findings& findings, const PeerReport& peers) {
     one["why"] = link.why;
     links.push_back(std::move(one));
   }
-  return line_of({{"findings", std::move(list)}, {"hosts", std::move(hosts)}, {"links", std::move(links)}}) +
+  return line_of({{"findings", std::move(list)},
+                  {"gpu", Json::parse(gpu_json(gpus))},
+                  {"hosts", std::move(hosts)},
+                  {"links", std::move(links)}}) +
          "\n";
 }
 

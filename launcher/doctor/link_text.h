@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "launcher/doctor/finding.h"
+#include "launcher/doctor/gpu_facts.h"
 #include "launcher/doctor/link.h"
 #include "store/base/result.h"
 
@@ -25,6 +26,6 @@ Result<ProbeTarget> probe_target_from(std::string_view line);
 Result<LinkMeasurement> link_measurement_from(std::string_view line);
 
 // The object of `dlaunch doctor --json`, with the end of its line.
-std::string report_json(const Findings& findings, const PeerReport& peers);
+std::string report_json(const Findings& findings, const GpuFacts& gpus, const PeerReport& peers);
 
 }  // namespace dlaunch::launcher

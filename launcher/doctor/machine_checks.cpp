@@ -8,12 +8,14 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,10 +25,10 @@
 
 #include "agent/process/job_cgroup.h"
 #include "launcher/doctor/debugging.h"
+#include "launcher/doctor/gpu_verdict.h"
 #include "launcher/machine/local_addresses.h"
 #include "launcher/machine/machine.h"
 #include "launcher/machine/program_output.h"
-#include "launcher/topology/accelerators.h"
 #include "store/base/text.h"
 
 namespace dlaunch::launcher {
@@ -201,23 +203,6 @@ void check_kernel(Findings& out) {
   }
 }
 
-void check_gpus(Findings& out) {
-  std::ifstream version("/proc/driver/nvidia/version");
-  std::string line;
-  const int gpus = count_accelerators("gpu", environment());
-  if (!std::getline(version, line)) {
-    out.push_back({Grade::ok,
-                   gpus > 0 ? std::to_string(gpus) + " AMD GPUs"
-                            : "no NVIDIA driver: --nproc-per-node=auto counts processors",
-                   ""});
-  } else if (gpus == 0) {
-    out.push_back({Grade::note, "there is an NVIDIA driver, but no usable GPU",
-                   "check CUDA_VISIBLE_DEVICES and the permissions of /dev/nvidia*"});
-  } else {
-    out.push_back({Grade::ok, std::to_string(gpus) + " GPUs; " + line, ""});
-  }
-}
-
 void check_python(Findings& out) {
   const char* const chosen = std::getenv("PYTHON_EXEC");  // NOLINT(concurrency-mt-unsafe)
   const std::string name = chosen != nullptr && *chosen != '\0' ? chosen : "python3";
@@ -267,11 +252,11 @@ DebuggingFacts debugging_facts() {
 
 }  // namespace
 
-Findings check_machine() {
+Findings check_machine(const GpuFacts& gpus) {
   Findings findings;
   check_kernel(findings);
   check_containment(findings);
-  check_gpus(findings);
+  std::ranges::move(check_gpus(gpus), std::back_inserter(findings));
   check_python(findings);
   check_names(findings);
   check_port(findings);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "launcher/doctor/finding.h"
+#include "launcher/doctor/gpu_facts.h"
 
 namespace dlaunch::launcher {
 
@@ -11,6 +12,6 @@ namespace dlaunch::launcher {
 inline constexpr std::uint16_t usual_port = 29500;
 
 // Looks names up, which may take as long as the name service's own timeouts.
-Findings check_machine();
+Findings check_machine(const GpuFacts& gpus);
 
 }  // namespace dlaunch::launcher

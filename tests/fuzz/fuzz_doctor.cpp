@@ -33,7 +33,8 @@ void fuzz_lines(const std::string& text) {
     PeerReport report;
     report.hosts = {{"a", HostFacts{}, ""}, {"b", HostFacts{}, ""}};
     report.links = {{0, 1, found.value(), ""}, {1, 0, found.value(), ""}};
-    require(!describe(judge(report)).empty() && !table(report).empty() && !report_json({}, report).empty());
+    require(!describe(judge(report)).empty() && !table(report).empty() &&
+            !report_json({}, {}, report).empty());
   }
 }
 

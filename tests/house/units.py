@@ -85,6 +85,7 @@ COVERED_BY = {
     "launcher/commands/completion_command": "process/commands_test.py",
     "launcher/commands/completion_templates": "process/commands_test.py",
     "launcher/commands/doctor_command": "process/commands_test.py",
+    "launcher/doctor/gpu_facts": "launcher/doctor/gpu_verdict_test.cpp",
     "launcher/doctor/link": "launcher/doctor/link_text_test.cpp",
     "launcher/doctor/machine_checks": "process/commands_test.py",
     "launcher/doctor/peer_check": "process/doctor_test.py",

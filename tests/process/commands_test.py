@@ -332,6 +332,38 @@ class Doctor(Commands):
             self.assertEqual((none.returncode, none.stdout), (2, ""))
             self.assertIn(said, none.stderr)
 
+    def test_gpus_by_a_double_of_nvidia_smi(self):
+        with tempfile.TemporaryDirectory() as folder:
+            double = os.path.join(folder, "nvidia-smi")
+            with open(double, "w", encoding="utf-8") as script:
+                script.write('''#!/bin/sh
+case "$*" in
+*query-gpu*)
+  echo "0, NVIDIA H200, 00000000:19:00.0, 143771, 5, 5, 16, 16, Enabled, Default, Disabled, 3, 0x0000000000000001, 0x0000000000000001"
+  echo "1, NVIDIA H200, 00000000:1A:00.0, 143771, 5, 5, 8, 16, Enabled, Default, Disabled, 0, 0x0000000000000001, 0x0000000000000001";;
+"topo -m") printf '\\t\\033[4mGPU0\\tGPU1\\tCPU Affinity\\033[0m\\nGPU0\\t X \\tSYS\\t0-15\\nGPU1\\tSYS\\t X \\t0-15\\n';;
+esac
+''')
+            os.chmod(double, 0o755)
+            with open(os.path.join(folder, "libnccl.so.2"), "wb") as library:
+                library.write(b"NCCL version 2.18.1+cuda12.1\n\0")
+            environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LD_LIBRARY_PATH": folder}
+
+            def doctor(*arguments):
+                return subprocess.run([DLAUNCH, "doctor", *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                      timeout=PATIENCE, check=False)
+            done = doctor()
+            self.assertEqual((done.returncode, done.stderr), (1, ""))
+            self.assertRegex(done.stdout, r"(?m)^(ok   |note ) 2 GPUs: NVIDIA H200 with 140 GiB")
+            for line in (r"BAD   uncorrected memory errors \(ECC\) since the driver was loaded: GPU 0: ",
+                         r"note  PCIe of GPU 1 is below what it can be: gen 5 x8 of gen 5 x16: ",
+                         r"note  no NVLink between the GPUs: .* \(SYS\), the slowest way: GPU0-GPU1: ",
+                         rf"note  NCCL 2\.18\.1 for CUDA 12\.1: {folder}/libnccl\.so\.2 is too old "):
+                self.assertRegex(done.stdout, "(?m)^" + line)
+            found = json.loads(doctor("--json").stdout)["gpu"]
+            self.assertEqual([gpu["pcie_width"] for gpu in found["devices"]], [16, 8])
+            self.assertEqual((found["nccl"]["version"], found["links"][0]["path"]), ("2.18.1", "SYS"))
+
     def test_a_probe_that_is_given_nonsense_ends(self):
         done = subprocess.run([DLAUNCH, "doctor", "--probe"], input="{}\n", capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 2)

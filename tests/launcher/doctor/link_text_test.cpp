@@ -74,7 +74,7 @@ TEST(LinkText, TheReport) {
   peers.hosts = {{"a", HostFacts{"0.2.0", 12, "secret", 29500, "", 40001}, ""},
                  {"b", std::nullopt, "no ssh"}};
   peers.links = {{0, 1, every_field(), ""}, {1, 0, std::nullopt, "it ended"}};
-  const std::string text = report_json({{Finding::Grade::bad, "x", "y"}}, peers);
+  const std::string text = report_json({{Finding::Grade::bad, "x", "y"}}, {}, peers);
   EXPECT_TRUE(text.ends_with("\n"));
   EXPECT_EQ(text.find("secret"), std::string::npos);
   const auto report = nlohmann::json::parse(text);

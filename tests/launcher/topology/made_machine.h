@@ -16,8 +16,8 @@ class MadeMachine {
     std::filesystem::create_directories(whole.parent_path());
     std::ofstream(whole) << text;
   }
-  void add_program(const std::string& path) {
-    add(path);
+  void add_program(const std::string& path, const std::string& text = "") {
+    add(path, text);
     std::filesystem::permissions(folder_.path() + path, std::filesystem::perms::owner_all);
   }
   [[nodiscard]] const std::string& root() const { return folder_.path(); }
