@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,8 +22,12 @@ namespace {
 
 constexpr Duration stop_timeout = std::chrono::seconds(2);
 
+// Rounded up: a wait that ends for lack of time ends after the deadline, never a part of a millisecond
+// before.
 int left_ms(TimePoint deadline) {
-  return static_cast<int>(std::clamp<std::int64_t>(to_millis(deadline - steady_now()), 0, 60'000));
+  constexpr Duration almost_one = std::chrono::nanoseconds(999'999);
+  return static_cast<int>(
+      std::clamp<std::int64_t>(to_millis(deadline - steady_now() + almost_one), 0, 60'000));
 }
 
 // -1: it could not be started; errno has the reason.
@@ -60,12 +65,19 @@ std::string read_until(int fd, TimePoint deadline, std::size_t most) {
   return text;
 }
 
-// SIGTERM first: a debugger then detaches from its process.
+// SIGTERM first: a debugger then detaches from its process. A process that waits for a device in the kernel
+// (nvidia-smi for a lost GPU) does not end with SIGKILL either: it is left to init.
 void end(pid_t pid, int output) {
+  const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   kill(pid, SIGTERM);
   (void)read_until(output, steady_now() + stop_timeout, SIZE_MAX);
   kill(pid, SIGKILL);
-  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  const TimePoint deadline = steady_now() + stop_timeout;
+  pollfd one{process, POLLIN, 0};
+  while (process >= 0 && poll(&one, 1, left_ms(deadline)) < 0 && errno == EINTR) {
+  }
+  if (process >= 0) close(process);
+  while (waitpid(pid, nullptr, process >= 0 ? WNOHANG : 0) < 0 && errno == EINTR) {
   }
 }
 
