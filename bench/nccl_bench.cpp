@@ -23,7 +23,8 @@ using dlaunch::internal::NcclFunctions;
 using Clock = std::chrono::steady_clock;
 
 constexpr int batches = 21;
-constexpr int in_a_batch = 200;
+constexpr int fewest_in_a_batch = 10;
+constexpr int most_in_a_batch = 200;
 constexpr int large_in_a_batch = 10;
 constexpr std::size_t smallest = std::size_t{1} << 20U;
 
@@ -36,13 +37,31 @@ void wait_for(const NcclFunctions& call, cudaStream_t stream) {
   (void)call.cudaEventDestroy(end);
 }
 
+// So many that the GPU has done them in some hundredths of a second: the same on all ranks.
+template <class Once, class Wait>
+int in_a_batch(const Once& once, const Wait& wait) {
+  constexpr int tries = 5;
+  constexpr double longest_us = 40'000;
+  once();
+  wait();
+  const auto began = Clock::now();
+  for (int i = 0; i < tries; ++i) once();
+  wait();
+  std::array<double, 1> each = {std::chrono::duration<double, std::micro>(Clock::now() - began).count() /
+                                tries};
+  dlaunch::all_reduce(dlaunch::Tensor::of(each), dlaunch::ReduceOp::max);
+  return std::clamp(static_cast<int>(longest_us / each[0]), fewest_in_a_batch, most_in_a_batch);
+}
+
+// Of the host: until the calls have returned.
 template <class Once, class Wait>
 double microseconds_each(const Once& once, const Wait& wait) {
+  const int count = in_a_batch(once, wait);
   std::vector<double> times;
   for (int batch = 0; batch < batches; ++batch) {
     const auto began = Clock::now();
-    for (int i = 0; i < in_a_batch; ++i) once();
-    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - began).count() / in_a_batch);
+    for (int i = 0; i < count; ++i) once();
+    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - began).count() / count);
     wait();
   }
   std::ranges::sort(times);

@@ -72,8 +72,8 @@ struct BackendContext {
   std::shared_ptr<Backend> control_plane = {};
   std::shared_ptr<BackendStore> lasting_store = {};
   // Call it for each TCP connection with another rank of the group, with its socket: then dlaunch's notes
-  // about a job that stands still name a connection that does not move. Any thread; empty: nobody wants to
-  // know.
+  // about a job that stands still name a connection that does not move. Any thread; empty: there is
+  // no such note.
   ReportConnection on_connection = {};
 };
 

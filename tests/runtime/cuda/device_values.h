@@ -65,8 +65,11 @@ std::string text_of(const std::vector<T>& values) {
   std::string text;
   for (const T value : values) {
     std::string one = std::to_string(value);
-    if (one.find('.') != std::string::npos) one.erase(one.find_last_not_of("0.") + 1);
-    text += (text.empty() ? "" : " ") + (one.empty() ? "0" : one);
+    if (one.find('.') != std::string::npos) {
+      one.erase(one.find_last_not_of('0') + 1);
+      if (one.ends_with('.')) one.pop_back();
+    }
+    text += (text.empty() ? "" : " ") + one;
   }
   return text;
 }

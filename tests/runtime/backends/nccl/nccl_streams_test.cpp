@@ -27,6 +27,7 @@ TEST(NcclStreams, ASynchronousCallIsOrderedInTheSameWay) {
 TEST(NcclStreams, WaitDoesNotBlockTheHostAndSynchronizeDoes) {
   const auto results = run_ranks(1, [](int rank) {
     init(rank);
+    barrier();  // to connect waits for the device
     Gate gate;
     const cudaStream_t mine = make_stream();
     const StreamGuard guard({mine}, device_of(rank));
