@@ -213,7 +213,7 @@ void fields(auto& io, Of<ComparedGroup> auto& g) {
 }
 
 void fields(auto& io, Of<ArrivalSample> auto& s) {
-  io(s.sequence, s.last, s.pid, s.shortest, s.next, s.longest, s.sum, s.came_ns);
+  io(s.sequence, s.last, s.pid, s.shortest, s.next, s.longest, s.sum, s.came_ns, s.since);
 }
 
 void fields(auto& io, Of<SampledGroup> auto& g) {

@@ -19,14 +19,8 @@ bool is_sane(const SampledGroup& group) {
 }
 
 bool is_sane(const ArrivalSample& sample) {
-  return is_wait(sample.shortest) && sample.next <= longest_wait && is_wait(sample.longest) &&
-         sample.sum >= Duration(0) && sample.sum.count() <= latest_time;
-}
-
-// A negative one is none.
-Duration shorter(Duration a, Duration b) {
-  if (a < Duration(0)) return b;
-  return b < Duration(0) ? a : std::min(a, b);
+  return is_wait(sample.shortest) && sample.next <= longest_wait && sample.since <= longest_wait &&
+         is_wait(sample.longest) && sample.sum >= Duration(0) && sample.sum.count() <= latest_time;
 }
 
 bool has_clock(const ArrivalSample& sample, std::int64_t error_ns) {
@@ -75,6 +69,7 @@ void ArrivalMerge::add_to(Collective& collective, const ArrivalSample& sample, s
     collective.last = sample.last;
     collective.pid = sample.pid;
     collective.shortest = sample.shortest;
+    collective.since = sample.since;
     collective.last_latest_ns = on_clock ? std::optional(sample.came_ns + clock_error_ns) : std::nullopt;
   }
   if (!on_clock) return;
@@ -99,7 +94,7 @@ DecidedCollective ArrivalMerge::decide(const Collective& collective) {
     decided.last = -1;
     return decided;
   }
-  decided.late = all(late);
+  decided.late = all(shorter(late, collective.since));
   decided.waited =
       all(std::max(Duration(0), collective.sum - product(collective.shortest, collective.ranks)));
   return decided;

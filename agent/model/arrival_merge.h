@@ -54,6 +54,7 @@ class ArrivalMerge {
     int last = -1;
     std::int64_t pid = 0;
     Duration shortest{};
+    Duration since{-1};  // of the last one, as in ArrivalSample
     Duration next{};
     Duration longest{};
     Duration sum{};

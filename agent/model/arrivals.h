@@ -49,6 +49,9 @@ struct ArrivalSample {
   Duration longest{};        // of this node
   Duration sum{};            // of this node's ranks
   std::int64_t came_ns = 0;  // when the last one came, by the clock that the nodes share
+  // Since it came to the group's collective before. It was late for several at once then, if these run at the
+  // same time: that costs the others one delay. Negative: not known.
+  Duration since{-1};
 
   bool operator==(const ArrivalSample&) const = default;
 };
@@ -65,8 +68,14 @@ struct SampledGroup {
   bool operator==(const SampledGroup&) const = default;
 };
 
+// A negative one is not known.
+inline Duration shorter(Duration a, Duration b) {
+  if (a < Duration(0)) return b;
+  return b < Duration(0) || a < b ? a : b;
+}
+
 struct Arrivals {
-  // In all groups of a report together: 64 bytes a sample, 40 a late rank, up to 80 a group. That is 4 KB for
+  // In all groups of a report together: 72 bytes a sample, 40 a late rank, up to 80 a group. That is 4 KB for
   // a node whose ranks are in one group with other nodes, and at most 14 KB.
   static constexpr std::size_t most_samples = 64;
   static constexpr std::size_t most_late = 64;

@@ -61,6 +61,7 @@ Arrivals NodeArrivals::look(const std::vector<WorkerRecord>& records, const Shar
     // Of a page any value may come.
     sample.came_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(ranks.back().came_ns) +
                                                static_cast<std::uint64_t>(clock.unix_minus_steady_ns));
+    sample.since = ranks.back().since;
     return sample;
   };
   for (auto& [identity, group] : groups_) {
@@ -104,17 +105,22 @@ void NodeArrivals::take(const WorkerRecord& record) {
   if (record.entries.empty()) return;
   Seen& seen = seen_[record.rank];
   seen.open.erase(seen.open.begin(), seen.open.lower_bound(record.entries.front().number));
+  std::map<std::uint32_t, std::int64_t> came;  // latest, by group
   for (const WorkerRecord::Entry& entry : record.entries) {
+    if (!needs_all(entry.operation)) continue;
+    const auto [before, is_first] = came.try_emplace(entry.group, entry.created_ns);
+    const Duration since =
+        is_first ? Duration(-1) : between(std::exchange(before->second, entry.created_ns), entry.created_ns);
     if (entry.number < seen.next && seen.open.erase(entry.number) == 0) continue;
     const WorkerRecord::Group* const group = record.group(entry.group);
     const auto known = group != nullptr ? groups_.find(group->identity) : groups_.end();
-    if (known == groups_.end() || !needs_all(entry.operation)) continue;
+    if (known == groups_.end()) continue;
     if (!known->second.is_here()) {
       if (entry.state == page::Record::started) seen.open.insert(entry.number);
       if (entry.state != page::Record::completed) continue;
     }
     known->second.pending[entry.sequence].push_back(
-        {record.rank, record.pid, entry.created_ns, entry.ended_ns});
+        {record.rank, record.pid, entry.created_ns, entry.ended_ns, since});
   }
   seen.next = std::max(seen.next, record.entries.back().number + 1);
 }
@@ -128,7 +134,7 @@ void NodeArrivals::compare(const Group& group, std::vector<Arrival> arrivals) {
   rank.rank = last.rank;
   rank.pid = last.pid;
   ++rank.came_last;
-  rank.late += between(arrivals[arrivals.size() - 2].came_ns, last.came_ns);
+  rank.late += shorter(between(arrivals[arrivals.size() - 2].came_ns, last.came_ns), last.since);
   for (const Arrival& other : arrivals) rank.waited += between(other.came_ns, last.came_ns);
 }
 

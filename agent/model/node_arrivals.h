@@ -31,6 +31,7 @@ class NodeArrivals {
     std::int64_t pid = 0;
     std::int64_t came_ns = 0;
     std::int64_t ended_ns = 0;
+    Duration since{-1};  // as in ArrivalSample
   };
   struct Group {
     std::string name;

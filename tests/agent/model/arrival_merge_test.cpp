@@ -56,6 +56,16 @@ TEST_F(ArrivalMergeTest, TheNextOneMayBeOfTheSameNode) {
   }
 }
 
+TEST_F(ArrivalMergeTest, NoMoreThanSinceItCameBeforeIsOneCollectivesDelay) {
+  SampledGroup late = of(1, 1, 50);
+  late.samples[0].since = milliseconds(2);
+  add(late);
+  EXPECT_EQ(add(of(2, 31, 60)).at(0).late, milliseconds(2));
+  add(of(2, 31, 60));
+  late.samples[0].since = milliseconds(500);
+  EXPECT_EQ(add(late).at(0).late, milliseconds(30));
+}
+
 TEST_F(ArrivalMergeTest, ANodeWithOneRankHasNoNextOne) {
   SampledGroup one = of(1, 1, 1);
   SampledGroup other = of(2, 31, 31);

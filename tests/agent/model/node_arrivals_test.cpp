@@ -67,6 +67,30 @@ TEST_F(NodeArrivalsTest, OfAnotherGroupTheTimesInsideAreReported) {
   EXPECT_TRUE(look().is_empty());
 }
 
+// As the buckets of a gradient: the others have come to all of them long before.
+TEST_F(NodeArrivalsTest, OneDelayOfCollectivesThatRunAtTheSameTimeCountsOnce) {
+  constexpr std::int64_t buckets = 8;
+  for (const std::uint32_t size : {2U, 4U}) {
+    pages_.clear();
+    node_ = {};
+    make(size);
+    for (std::int64_t i = 0; i < buckets; ++i) {
+      const auto sequence = static_cast<std::uint64_t>(i + 1);
+      pages_[0].end(pages_[0].enter(1, all_reduce, sequence, (100 + i) * ms), 200 * ms);
+      pages_[1].end(pages_[1].enter(1, all_reduce, sequence, (140 + i) * ms), 200 * ms);
+    }
+    const Arrivals found = look();
+    if (size == 2) {
+      ASSERT_EQ(found.compared.size(), 1U);
+      EXPECT_EQ(found.compared[0].late.at(0).late, milliseconds(40 + buckets - 1));
+    } else {
+      ASSERT_EQ(found.sampled.size(), 1U);
+      EXPECT_LT(found.sampled[0].samples.at(0).since, Duration(0));
+      EXPECT_EQ(found.sampled[0].samples.at(1).since, milliseconds(1));
+    }
+  }
+}
+
 TEST_F(NodeArrivalsTest, ARankAloneOnItsNodeHasNoneBeforeIt) {
   make(2);
   meet(1);
