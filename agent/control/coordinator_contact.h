@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -14,11 +15,19 @@ namespace dlaunch::agent {
 
 class CoordinatorContact {
  public:
-  CoordinatorContact(Duration node_timeout, Duration heartbeat_interval)
-      : timeout_(node_timeout), interval_(heartbeat_interval) {}
+  // `connect_attempt`: how long the network tries to connect.
+  CoordinatorContact(Duration node_timeout, Duration heartbeat_interval, Duration connect_attempt)
+      : timeout_(node_timeout), interval_(heartbeat_interval), connect_attempt_(connect_attempt) {}
+
+  // An endpoint is dialled. When it is connected, it has the time of a node timeout to answer with the proof
+  // of the secret.
+  void dial(TimePoint now) { up_by_ = now + connect_attempt_ + answer_time(); }
+  [[nodiscard]] bool is_unanswered(TimePoint now) const { return up_by_ && now >= *up_by_; }
+  [[nodiscard]] Duration answer_time() const { return timeout_ > Duration(0) ? timeout_ : longest_answer; }
 
   // The connection is up; its coordinator has not said yet whether it leads.
   void begin(TimePoint now) {
+    up_by_.reset();
     up_ = true;
     leads_ = false;
     last_heard_ = now;
@@ -26,6 +35,7 @@ class CoordinatorContact {
   }
   void end() {
     up_ = leads_ = false;
+    up_by_.reset();
     heartbeat_at_.reset();
   }
   [[nodiscard]] bool is_up() const { return up_; }
@@ -55,14 +65,19 @@ class CoordinatorContact {
   [[nodiscard]] bool has_given_up(TimePoint now) const {
     return heartbeat_at_ && now >= last_heard_ + timeout_ + interval_;
   }
-  // When a heartbeat is due or the coordinator may be lost; none: never.
+  // When a heartbeat is due, or the endpoint or the coordinator may be lost; none: never.
   [[nodiscard]] std::optional<TimePoint> wake_at() const {
+    if (up_by_) return up_by_;
     return heartbeat_at_ ? std::optional(std::min(*heartbeat_at_, last_heard_ + timeout_)) : std::nullopt;
   }
 
  private:
+  static constexpr Duration longest_answer = std::chrono::seconds(10);  // without a node timeout
+
   Duration timeout_;
   Duration interval_;
+  Duration connect_attempt_;
+  std::optional<TimePoint> up_by_;  // an endpoint that was dialled; none: it is up, or none is dialled
   bool up_ = false;
   bool leads_ = false;
   TimePoint last_heard_;

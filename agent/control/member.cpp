@@ -15,7 +15,7 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
       node_(std::move(node)),
       build_(std::move(build)),
       waiting_(now, job_.join_timeout),
-      contact_(job_.node_timeout, job_.heartbeat_interval()),
+      contact_(job_.node_timeout, job_.heartbeat_interval(), connect_attempt(job_)),
       lease_(job_.node_timeout, now),
       search_(job_.endpoints.size(), now),
       reports_(job_.hang_timeout, job_.hang_note) {}
@@ -23,11 +23,11 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
 MemberActions Member::begin() {
   MemberActions out;
   if (node_.health_check.empty()) {
-    dial(0, out);
+    dial(waiting_.since(), 0, out);
   } else {
     check_health(waiting_.since(), true, out);
-    rearm(waiting_.since(), out);
   }
+  rearm(waiting_.since(), out);
   return out;
 }
 
@@ -177,6 +177,14 @@ void Member::on_stop_round(const StopRound& stop, MemberActions& out) {
 void Member::on_timer(TimePoint now, MemberActions& out) {
   armed_.reset();
   if (contact_.is_lost(now)) return give_up(now, out);
+  if (contact_.is_unanswered(now)) {
+    out.emplace_back(Disconnect{});
+    return on_link_down(
+        now,
+        {LossKind::silent, "what listens there took the connection, and did not answer within " +
+                               to_words(contact_.answer_time())},
+        out);
+  }
   if (contact_.take_heartbeat(now)) out.emplace_back(ToCoordinator{contact_.heartbeat(now)});
   if (health_.take_kill(now)) out.emplace_back(KillHealthCheck{});
   enforce_fencing(now, out);
@@ -191,7 +199,7 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     out.emplace_back(ProbeEndpoint{search_.probe_next(now)});
   if (state_ == State::connecting && search_.dial_at() && now >= *search_.dial_at()) {
     search_.begin(now);
-    dial(search_.next(), out);
+    dial(now, search_.next(), out);
   } else if (state_ == State::joined && search_.is_parked() && !contact_.leads() &&
              now >= search_.parked_until()) {
     out.emplace_back(Disconnect{});

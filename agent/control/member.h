@@ -10,6 +10,7 @@
 // If the job has several endpoints, agent/control/endpoint_search.h decides which one the node tries next.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <variant>
@@ -161,6 +162,11 @@ class Member {
   static constexpr Duration probe_timeout = EndpointSearch::probe_timeout;
   static constexpr Duration probe_pause = EndpointSearch::probe_pause;
 
+  // For how long one endpoint is tried; the member decides about the next. Shorter if there are several.
+  [[nodiscard]] static Duration connect_attempt(const JobSpec& job) {
+    return std::min<Duration>(std::chrono::seconds(job.may_move() ? 2 : 10), job.join_timeout);
+  }
+
   Member(JobSpec job, NodeSpec node, std::string build, TimePoint now);
 
   MemberActions begin();
@@ -224,7 +230,7 @@ class Member {
   void renew_lease(MemberActions& out);
   void rearm(TimePoint now, MemberActions& out);
 
-  void dial(std::size_t endpoint, MemberActions& out);
+  void dial(TimePoint now, std::size_t endpoint, MemberActions& out);
   void try_next_endpoint(TimePoint now, MemberActions& out);
   void on_endpoint_probed(TimePoint now, const EndpointProbed& answer, MemberActions& out);
   // It waits at an endpoint that does not lead, and another endpoint may lead.

@@ -114,7 +114,7 @@ void Member::on_health_checked(TimePoint now, const std::string& why_not, Member
   if (state_ == State::leaving) return end_if_over(out);
   if (why_not.empty() && health_.was_first()) {
     search_.begin(now);
-    dial(0, out);
+    dial(now, 0, out);
   } else if (why_not.empty()) {
     on_round_over(Stopped{round_}, out);
   } else {

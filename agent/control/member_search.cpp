@@ -7,8 +7,9 @@
 
 namespace dlaunch::agent {
 
-void Member::dial(std::size_t endpoint, MemberActions& out) {
+void Member::dial(TimePoint now, std::size_t endpoint, MemberActions& out) {
   state_ = State::connecting;
+  contact_.dial(now);
   search_.dial(endpoint);
   out.emplace_back(Dial{endpoint});
 }
@@ -183,7 +184,7 @@ void Member::try_next_endpoint(TimePoint now, MemberActions& out) {
                                                      to_string(job_.endpoint(*next)) +
                                                      ", and asking the others"});
   }
-  if (next) dial(*next, out);
+  if (next) dial(now, *next, out);
 }
 
 void Member::on_endpoint_probed(TimePoint now, const EndpointProbed& answer, MemberActions& out) {
@@ -195,7 +196,7 @@ void Member::on_endpoint_probed(TimePoint now, const EndpointProbed& answer, Mem
   }
   out.emplace_back(Disconnect{});
   contact_.end();
-  dial(answer.endpoint, out);
+  dial(now, answer.endpoint, out);
 }
 
 }  // namespace dlaunch::agent

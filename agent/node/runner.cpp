@@ -10,10 +10,6 @@
 namespace dlaunch::agent {
 namespace {
 
-// One attempt to connect; the Member decides about the next.
-constexpr Duration connect_attempt = std::chrono::seconds(10);
-// With several endpoints, the wait for one that does not answer is shorter.
-constexpr Duration short_attempt = std::chrono::seconds(2);
 // Connections that have not sent a message yet; more are dropped.
 constexpr std::size_t max_unproven = 1024;
 
@@ -412,8 +408,7 @@ void Runner::dial(const Address& address) {
           work();
         });
   }
-  const Duration attempt = config_.job.may_move() ? short_attempt : connect_attempt;
-  link_->dial(address, dependencies_.clock.now() + std::min(attempt, config_.job.join_timeout));
+  link_->dial(address, dependencies_.clock.now() + Member::connect_attempt(config_.job));
 }
 
 void Runner::ask(std::size_t endpoint) {

@@ -249,6 +249,24 @@ TEST(Failover, NodesThatAreAllNeededMeetWithinTheirBound) {
   }
 }
 
+// The kernel of a frozen agent takes connections, and nobody answers with the proof.
+TEST(Failover, AFrozenEndpointIsNotAwaitedForEverWithASecret) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto job = steady(seed, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3}, minutes(3));
+    job->cluster().secret = "a secret";
+    job->node(0).start();
+    job->run(seconds(1));
+    job->node(0).pause();
+    for (int i = 1; i < 4; ++i) job->node(i).start();
+    job->run(seconds(40));
+    ASSERT_EQ(job->running(), (std::set<int>{1, 2, 3})) << job->what_was_said();
+    job->node(0).resume();
+    job->run(seconds(20));
+    ASSERT_EQ(job->running(), (std::set<int>{0, 1, 2, 3})) << job->what_was_said();
+  }
+}
+
 TEST(Failover, AFrozenLeaderThatWakesUpDoesNoHarm) {
   const auto job = steady(25, {.machines = 5, .min_nodes = 3, .nnodes = 5, .endpoints = 3}, minutes(3));
   job->start_all();

@@ -78,6 +78,8 @@ void Node::start() {
                              {},
                              this};
   plan.node_times = [this] { return agent::TimeSums{spec_.slots}; };
+  plan.secret = cluster_.secret;
+  plan.draw_nonce = [] { return std::string(agent::nonce_size, 'n'); };
   plan.unix_us = wall_clock_us();
   plan.had_predecessor = has_leader_mark_;
   runner_ = std::make_unique<agent::Runner>(agent::Runner::Dependencies{*this, *this, *this, *this, *this},

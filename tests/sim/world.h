@@ -93,6 +93,7 @@ class Cluster {
   // A node's wall clock minus the true time.
   std::function<Duration(int node)> clock_error;
   double swallowed = 0.02;  // of the attempts to connect
+  std::string secret{};     // of the job; empty: none
 
   // The behaviour of this node's worker (by index) in a round; drawn by the scenario.
   std::function<Script(int node, std::uint32_t round, int local_rank)> script;

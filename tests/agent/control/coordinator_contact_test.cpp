@@ -12,7 +12,7 @@ class CoordinatorContactTest : public ::testing::Test {
   CoordinatorContactTest() { contact_.begin(now_); }
 
   TimePoint now_{seconds(100)};
-  CoordinatorContact contact_{seconds(8), seconds(2)};
+  CoordinatorContact contact_{seconds(8), seconds(2), seconds(1)};
 };
 
 TEST_F(CoordinatorContactTest, NewConnectionDoesNotLeadYet) {
@@ -54,7 +54,7 @@ TEST_F(CoordinatorContactTest, NothingIsDueWithoutAConnectionOrATimeout) {
   EXPECT_FALSE(contact_.is_up());
   EXPECT_FALSE(contact_.wake_at());
   EXPECT_FALSE(contact_.is_lost(now_ + seconds(1000)));
-  CoordinatorContact without{seconds(0), seconds(0)};
+  CoordinatorContact without{seconds(0), seconds(0), seconds(1)};
   without.begin(now_);
   EXPECT_TRUE(without.is_up());
   EXPECT_FALSE(without.wake_at());

@@ -136,6 +136,38 @@ TEST_F(StayingMemberTest, ReportsForHowLongWorkersMayRunOnTheNodeThatIsMissing) 
   }
 }
 
+// It is connected, and does not prove the secret.
+TEST_F(StayingMemberTest, GivesUpAnEndpointThatTakesTheConnectionAndSendsNothing) {
+  const Duration patience = Member::connect_attempt(job_of_three()) + seconds(5);
+  now_ += patience - milliseconds(1);
+  step(MemberTimer{});
+  EXPECT_FALSE(got<Disconnect>());
+  EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + milliseconds(1));
+  now_ += milliseconds(1);
+  step(MemberTimer{});
+  EXPECT_TRUE(got<Disconnect>());
+  ASSERT_TRUE(got<Dial>());
+  EXPECT_EQ(got<Dial>()->endpoint, 1U);
+  step(LinkUp{});
+  hear(Welcome{true});
+  now_ += seconds(1);
+  hear(Heartbeat{});
+  now_ += patience - seconds(4);
+  step(MemberTimer{});
+  EXPECT_FALSE(got<Disconnect>()) << "it has answered";
+}
+
+TEST_F(MemberTest, ASilentListenerIsNamedWhenTheWaitIsOver) {
+  last_ = member_.begin();
+  now_ += seconds(61);
+  step(MemberTimer{});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(
+      got<MemberEnded>()->outcome.cause.why,
+      "waited 1 min 0 s for node 0 at m:29500, which never answered: what listens there took the connection, "
+      "and did not answer within 10 s");
+}
+
 TEST_F(StayingMemberTest, AsksTheOtherEndpointsInTurn) {
   stay_with(1);
   EXPECT_EQ(next_question(), 2U);
