@@ -1,14 +1,18 @@
 #include "agent/pmix/pmix_host.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "store/base/base64.h"
@@ -59,13 +63,28 @@ int PmixHost::serve() {
   const std::optional<PmixWorld> world = description ? world_of(*description) : std::nullopt;
   if (!world) return 1;
   world_ = *world;
+  if (!make_folder()) return 1;
   if (const int code = begin(world_); code != 0) return code;
   while (const auto line = agent_.receive()) {
     if (line->command() == "released" && !end_fence()) break;
   }
-  // The ranks have ended, or will soon. What they have registered for removal goes with the server.
+  // The ranks have ended, or will soon. What they have registered for removal goes with the server, and then
+  // the memory of ranks that were killed.
   PMIx_server_finalize();
+  std::error_code ignored;
+  if (!world_.folder.empty()) std::filesystem::remove_all(world_.folder, ignored);
   return 0;
+}
+
+// One of its own for each round: Open MPI has the library remove it with the round. That of the job stays,
+// whose lock tells other jobs that this one lives.
+bool PmixHost::make_folder() {
+  if (world_.folder.empty()) return true;
+  world_.folder += "/" + world_.name;
+  if (mkdir(world_.folder.c_str(), S_IRWXU) == 0 || errno == EEXIST) return true;
+  std::fprintf(stderr, "dlaunch-pmix: cannot make the directory %s: %s\n", world_.folder.c_str(),
+               std::strerror(errno));  // NOLINT(concurrency-mt-unsafe): one thread
+  return false;
 }
 
 int PmixHost::begin(const PmixWorld& world) {

@@ -33,6 +33,7 @@ class PmixHost {
     void* context;
   };
 
+  bool make_folder();
   int begin(const PmixWorld& world);
   bool send_variables(int local_rank);
   void send_fence(const std::string& data);

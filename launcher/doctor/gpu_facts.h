@@ -11,7 +11,7 @@
 namespace dlaunch::launcher {
 
 // One GPU, as nvidia-smi reports it. none: nvidia-smi does not say ("[N/A]").
-struct Gpu {
+struct GpuDevice {
   int index = 0;
   std::string name;
   std::string bus_id;  // "00000000:19:00.0"
@@ -26,7 +26,7 @@ struct Gpu {
   std::optional<std::int64_t> uncorrected_errors;  // of its memory, since the driver was loaded
   std::optional<std::uint64_t> clock_reasons;      // bits: why the clocks are not at their highest
 
-  bool operator==(const Gpu&) const = default;
+  bool operator==(const GpuDevice&) const = default;
 };
 
 // A process that computes on a GPU.
@@ -68,7 +68,7 @@ struct GpuQuery {
   std::string program;     // its path; empty: not installed
   bool timed_out = false;  // it did not answer
   std::string last_line;   // what it printed instead of GPUs
-  std::vector<Gpu> gpus;
+  std::vector<GpuDevice> gpus;
   std::vector<GpuProcess> processes;
   GpuTopology topology;
   PeerAccess peer_access;

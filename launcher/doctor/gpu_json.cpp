@@ -39,7 +39,7 @@ const char* word_of(GpuPath path) {
   return "";
 }
 
-Json object_of(const Gpu& gpu) {
+Json object_of(const GpuDevice& gpu) {
   return {{"index", gpu.index},
           {"name", gpu.name},
           {"bus_id", gpu.bus_id},
@@ -73,7 +73,7 @@ Json links_of(const GpuQuery& query) {
 
 std::string gpu_json(const GpuFacts& facts) {
   Json gpus = Json::array();
-  for (const Gpu& gpu : facts.query.gpus) gpus.push_back(object_of(gpu));
+  for (const GpuDevice& gpu : facts.query.gpus) gpus.push_back(object_of(gpu));
   Json processes = Json::array();
   for (const GpuProcess& one : facts.query.processes)
     processes.push_back({{"bus_id", one.bus_id}, {"pid", one.pid}});

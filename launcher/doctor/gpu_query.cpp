@@ -122,7 +122,7 @@ class NvidiaSmi {
 };
 
 // An old nvidia-smi rejects the names of new fields, one at a time, and a new one those of old fields.
-std::vector<Gpu> query_gpus(NvidiaSmi& nvidia_smi, std::string& text) {
+std::vector<GpuDevice> query_gpus(NvidiaSmi& nvidia_smi, std::string& text) {
   constexpr int most_rejected = 3;
   std::vector<std::string> fields = gpu_fields();
   for (int rejected = 0;; ++rejected) {

@@ -23,15 +23,16 @@ constexpr int sharing_nccl = 23'000;  // the first that allows several ranks on 
 constexpr int first_cuda13_driver = 580;
 
 // "GPU 1, 3", "all 8 GPUs", "the GPU".
-std::string named(const std::vector<Gpu>& some, const std::vector<Gpu>& all) {
+std::string named(const std::vector<GpuDevice>& some, const std::vector<GpuDevice>& all) {
   if (some.size() == all.size()) return all.size() == 1 ? "the GPU" : "all " + pluralize(all.size(), "GPU");
   ShortList list;
-  for (const Gpu& gpu : some) list.add(std::to_string(gpu.index));
+  for (const GpuDevice& gpu : some) list.add(std::to_string(gpu.index));
   return "GPU " + list.text();
 }
 
-std::vector<Gpu> those(const std::vector<Gpu>& all, const std::function<bool(const Gpu&)>& fits) {
-  std::vector<Gpu> some;
+std::vector<GpuDevice> those(const std::vector<GpuDevice>& all,
+                             const std::function<bool(const GpuDevice&)>& fits) {
+  std::vector<GpuDevice> some;
   std::ranges::copy_if(all, std::back_inserter(some), fits);
   return some;
 }
@@ -91,15 +92,15 @@ Finding no_answer(const GpuFacts& facts) {
 
 // --- the GPUs ---
 
-std::string memory_text(const Gpu& gpu) {
+std::string memory_text(const GpuDevice& gpu) {
   constexpr std::int64_t mib_of_gib = 1024;
   return gpu.memory_mib ? " with " + std::to_string(*gpu.memory_mib / mib_of_gib) + " GiB" : "";
 }
 
 Finding headline(const GpuFacts& facts) {
-  const std::vector<Gpu>& gpus = facts.query.gpus;
+  const std::vector<GpuDevice>& gpus = facts.query.gpus;
   std::map<std::string, std::size_t> kinds;
-  for (const Gpu& gpu : gpus) ++kinds[gpu.name + memory_text(gpu)];
+  for (const GpuDevice& gpu : gpus) ++kinds[gpu.name + memory_text(gpu)];
   std::vector<std::string> words;
   words.reserve(kinds.size());
   for (const auto& [kind, count] : kinds)
@@ -118,7 +119,7 @@ Finding headline(const GpuFacts& facts) {
 
 void check_lost(Findings& out, const GpuFacts& facts) {
   std::set<std::string> answered;
-  for (const Gpu& gpu : facts.query.gpus) answered.insert(gpu.bus_id);
+  for (const GpuDevice& gpu : facts.query.gpus) answered.insert(gpu.bus_id);
   ShortList lost;
   for (const std::string& one : facts.of_driver) {
     if (!answered.contains(one)) lost.add(one);
@@ -129,26 +130,28 @@ void check_lost(Findings& out, const GpuFacts& facts) {
        "a container may have been given only some; otherwise look for Xid in the kernel's log (dmesg)"});
 }
 
-void check_errors(Findings& out, const std::vector<Gpu>& gpus) {
-  const auto with_errors = those(gpus, [](const Gpu& gpu) { return gpu.uncorrected_errors.value_or(0) > 0; });
+void check_errors(Findings& out, const std::vector<GpuDevice>& gpus) {
+  const auto with_errors =
+      those(gpus, [](const GpuDevice& gpu) { return gpu.uncorrected_errors.value_or(0) > 0; });
   if (with_errors.empty()) return;
   out.push_back(
       {Grade::bad, "uncorrected memory errors (ECC) since the driver was loaded: " + named(with_errors, gpus),
        "end what uses it and reset it (nvidia-smi --gpu-reset -i N); if errors return, replace it"});
 }
 
-void check_clocks(Findings& out, const std::vector<Gpu>& gpus) {
+void check_clocks(Findings& out, const std::vector<GpuDevice>& gpus) {
   // Of the hardware (thermal, power brake, or either), and thermal by software; not the limit of power, which
   // every busy GPU meets.
   constexpr std::uint64_t slow = 0x8 | 0x20 | 0x40 | 0x80;
-  const auto slowed = those(gpus, [](const Gpu& gpu) { return (gpu.clock_reasons.value_or(0) & slow) != 0; });
+  const auto slowed =
+      those(gpus, [](const GpuDevice& gpu) { return (gpu.clock_reasons.value_or(0) & slow) != 0; });
   if (slowed.empty()) return;
   out.push_back({Grade::note,
                  "heat or the power supply slows " + named(slowed, gpus) + " down; all ranks wait for it",
                  "see nvidia-smi -q -d PERFORMANCE; check cooling and power"});
 }
 
-bool has_slow_link(const Gpu& gpu) {
+bool has_slow_link(const GpuDevice& gpu) {
   const bool is_narrow = gpu.link_width && gpu.most_width && *gpu.link_width < *gpu.most_width;
   // An idle GPU lowers the generation, and raises it when it works.
   const bool is_busy = gpu.clock_reasons && (*gpu.clock_reasons & 1U) == 0;
@@ -161,10 +164,10 @@ std::string pcie(const std::optional<int>& generation, const std::optional<int>&
          (width ? std::to_string(*width) : "?");
 }
 
-void check_pcie(Findings& out, const std::vector<Gpu>& gpus) {
+void check_pcie(Findings& out, const std::vector<GpuDevice>& gpus) {
   const auto slow = those(gpus, has_slow_link);
   if (slow.empty()) return;
-  const Gpu& first = slow.front();
+  const GpuDevice& first = slow.front();
   out.push_back({Grade::note,
                  "PCIe of " + named(slow, gpus) +
                      " is below what it can be: " + pcie(first.link_generation, first.link_width) + " of " +
@@ -172,27 +175,28 @@ void check_pcie(Findings& out, const std::vector<Gpu>& gpus) {
                  "set the card firmly into a slot with all lanes, or check the riser and the firmware"});
 }
 
-void check_modes(Findings& out, const std::vector<Gpu>& gpus) {
-  if (const auto off = those(gpus, [](const Gpu& gpu) { return gpu.is_persistent == false; }); !off.empty()) {
+void check_modes(Findings& out, const std::vector<GpuDevice>& gpus) {
+  if (const auto off = those(gpus, [](const GpuDevice& gpu) { return gpu.is_persistent == false; });
+      !off.empty()) {
     out.push_back({Grade::note,
                    "persistence mode is off on " + named(off, gpus) +
                        ": each start of a job first waits for the driver, seconds for each GPU",
                    "start nvidia-persistenced, or nvidia-smi -pm 1"});
   }
-  if (const auto parts = those(gpus, [](const Gpu& gpu) { return gpu.is_partitioned == true; });
+  if (const auto parts = those(gpus, [](const GpuDevice& gpu) { return gpu.is_partitioned == true; });
       !parts.empty()) {
     out.push_back({Grade::note,
                    "MIG is on for " + named(parts, gpus) + ": a rank gets a part of a GPU, without P2P",
                    "for large jobs: nvidia-smi -mig 0"});
   }
-  const auto closed = those(gpus, [](const Gpu& gpu) { return gpu.compute_mode == "Prohibited"; });
+  const auto closed = those(gpus, [](const GpuDevice& gpu) { return gpu.compute_mode == "Prohibited"; });
   if (!closed.empty()) {
     out.push_back({Grade::bad,
                    "no program may compute on " + named(closed, gpus) + " (compute mode Prohibited)",
                    "nvidia-smi -c 0"});
   }
   const auto exclusive =
-      those(gpus, [](const Gpu& gpu) { return gpu.compute_mode.starts_with("Exclusive"); });
+      those(gpus, [](const GpuDevice& gpu) { return gpu.compute_mode.starts_with("Exclusive"); });
   if (!exclusive.empty()) {
     out.push_back({Grade::note,
                    "one process at a time on " + named(exclusive, gpus) + " (compute mode " +
@@ -204,7 +208,8 @@ void check_modes(Findings& out, const std::vector<Gpu>& gpus) {
 void check_processes(Findings& out, const GpuFacts& facts) {
   std::map<std::string, ShortList> by_gpu;
   for (const GpuProcess& one : facts.query.processes) by_gpu[one.bus_id].add(std::to_string(one.pid));
-  const auto used = those(facts.query.gpus, [&](const Gpu& gpu) { return by_gpu.contains(gpu.bus_id); });
+  const auto used =
+      those(facts.query.gpus, [&](const GpuDevice& gpu) { return by_gpu.contains(gpu.bus_id); });
   if (used.empty()) return;
   out.push_back({Grade::note,
                  "other programs use " + named(used, facts.query.gpus) + " (" +
@@ -257,7 +262,7 @@ Finding nccl(const GpuFacts& facts) {
 
 Findings check_gpus(const GpuFacts& facts) {
   Findings findings;
-  const std::vector<Gpu>& gpus = facts.query.gpus;
+  const std::vector<GpuDevice>& gpus = facts.query.gpus;
   if (gpus.empty()) {
     findings.push_back(facts.driver.empty() ? no_driver(facts) : no_answer(facts));
   } else {

@@ -51,7 +51,7 @@ std::string kept(std::string_view text) {
   return shortened(std::string(trimmed(sanitize_for_terminal(text))), most_text);
 }
 
-void set_field(Gpu& gpu, std::string_view field, std::string_view value) {
+void set_field(GpuDevice& gpu, std::string_view field, std::string_view value) {
   if (field == "name") gpu.name = kept(value);
   if (field == "pci.bus_id") gpu.bus_id = short_bus_id(value);
   if (field == "memory.total") gpu.memory_mib = leading_number<std::int64_t>(value);
@@ -148,12 +148,12 @@ const std::vector<std::string>& gpu_fields() {
   return fields;
 }
 
-std::vector<Gpu> gpus_from_csv(std::string_view text, const std::vector<std::string>& fields) {
-  std::vector<Gpu> gpus;
+std::vector<GpuDevice> gpus_from_csv(std::string_view text, const std::vector<std::string>& fields) {
+  std::vector<GpuDevice> gpus;
   for (const std::string_view line : split(text, '\n')) {
     const std::vector<std::string_view> values = split(line, ',');
     if (values.size() != fields.size() || gpus.size() >= most_rows) continue;
-    Gpu gpu;
+    GpuDevice gpu;
     bool has_index = false;
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const std::string_view value = trimmed(values[i]);

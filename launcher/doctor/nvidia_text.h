@@ -16,7 +16,7 @@ const std::vector<std::string>& gpu_fields();
 
 // A line for each GPU, with these fields, as --format=csv,noheader,nounits prints it. Other lines are left
 // out.
-std::vector<Gpu> gpus_from_csv(std::string_view text, const std::vector<std::string>& fields);
+std::vector<GpuDevice> gpus_from_csv(std::string_view text, const std::vector<std::string>& fields);
 
 // The field that this nvidia-smi does not know: it then answers nothing else. none: it knows all.
 std::optional<std::string> rejected_field(std::string_view text);

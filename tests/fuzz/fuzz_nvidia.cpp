@@ -43,7 +43,7 @@ void fuzz(FuzzInput input) {
   const std::string text(input.text());
   const GpuFacts facts = facts_from(text);
   require(facts.query.gpus.size() <= most_rows && facts.query.processes.size() <= most_rows);
-  for (const Gpu& gpu : facts.query.gpus) {
+  for (const GpuDevice& gpu : facts.query.gpus) {
     require_harmless(gpu.name, short_text);
     require_harmless(gpu.bus_id, short_text);
   }

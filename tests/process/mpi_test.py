@@ -44,6 +44,11 @@ class MpiProgram(Launch):
         if not all(os.access(program, os.X_OK) for program in self.needs):
             self.skipTest(f"there is no {self.package}")
 
+    def written(self, name):
+        """What a rank has written into the file of this name."""
+        with open(os.path.join(self.dir, name), encoding="utf-8") as file:
+            return file.read().strip()
+
     def run_ranks(self, size, *arguments):
         return self.run_dlaunch(f"--nproc-per-node={size}", *arguments)
 
@@ -171,10 +176,17 @@ class OpenMpiOnOneNode(OneNode):
         done = self.run_dlaunch("--nproc-per-node=2", "--mpi=pmix", "sh", "-c",
                                 f"echo $OMPI_MCA_btl_vader_backing_directory > where.$RANK; exec {OPEN_MPI} die")
         self.assertEqual(done.returncode, 137, done.stderr)
-        with open(os.path.join(self.dir, "where.0"), encoding="utf-8") as file:
-            folder = file.read().strip()
+        folder = self.written("where.0")
         self.assertTrue(folder.startswith("/dev/shm/dlaunch-job-"), folder)
         self.assertFalse(os.path.exists(folder))
+
+    def test_the_folder_of_the_job_stays_at_a_restart(self):
+        # A new one of its name would have no lock: to another dlaunch it would be a dead job's, to be removed. A rank whose
+        # memory is removed before its peer has found it waits for that peer for ever.
+        note = "stat -c %i $(dirname $TORCHELASTIC_ERROR_FILE) > folder.$DLAUNCH_ROUND.$RANK"
+        done = self.run_ranks(2, "--max-restarts=1", "--mpi=pmix", "sh", "-c", f"{note}; exec {OPEN_MPI} again")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.written("folder.1.0"), self.written("folder.0.0"))
 
     def test_an_end_of_the_server_ends_the_job(self):
         # Rank 1 starts MPI only when the server has ended, and rank 0 waits for it.

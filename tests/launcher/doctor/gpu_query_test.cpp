@@ -86,7 +86,7 @@ TEST(GpuQuery, FindsWhatTheKernelAndNvidiaSmiSay) {
   EXPECT_EQ(facts.usable, 2);
   ASSERT_EQ(facts.query.gpus.size(), 2U);
   EXPECT_EQ(facts.query.gpus[1],
-            (Gpu{1, "NVIDIA H200", "0000:1a:00.0", 143771, 5, 5, 8, 16, true, "Default", false, 0, 1}));
+            (GpuDevice{1, "NVIDIA H200", "0000:1a:00.0", 143771, 5, 5, 8, 16, true, "Default", false, 0, 1}));
   EXPECT_EQ(facts.query.processes, (std::vector<GpuProcess>{{"0000:1a:00.0", 4711}}));
   EXPECT_EQ(facts.query.topology.paths.at({"GPU0", "GPU1"}), GpuPath::nvlink);
   EXPECT_TRUE(facts.query.peer_access.at({"GPU1", "GPU0"}));

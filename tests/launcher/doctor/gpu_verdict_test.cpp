@@ -126,7 +126,7 @@ TEST(GpuVerdict, ANarrowLinkOfPcie) {
 
 TEST(GpuVerdict, ALowGenerationCountsOnlyIfTheGpuWorks) {
   GpuFacts facts = healthy(1);
-  Gpu& gpu = facts.query.gpus[0];
+  GpuDevice& gpu = facts.query.gpus[0];
   gpu.link_generation = 1;
   EXPECT_EQ(complaints(facts), "") << "it is idle";
   gpu.clock_reasons = 0;
@@ -137,7 +137,7 @@ TEST(GpuVerdict, ALowGenerationCountsOnlyIfTheGpuWorks) {
 
 TEST(GpuVerdict, Modes) {
   GpuFacts facts = healthy(8);
-  for (Gpu& gpu : facts.query.gpus) gpu.is_persistent = false;
+  for (GpuDevice& gpu : facts.query.gpus) gpu.is_persistent = false;
   expect_one(facts, "note  persistence mode is off on all 8 GPUs", "nvidia-persistenced");
   facts = healthy(8);
   facts.query.gpus[0].is_partitioned = true;

@@ -17,12 +17,12 @@ TEST(NvidiaText, GpusAreTheLinesWithAllFields) {
       "[N/A], "
       "0x0000000000000048\n"
       "x, NVIDIA H200, 00000000:00:06.0, 1, 5, 5, 16, 16, Enabled, Default, Disabled, 0, 0x1, 0x1\n";
-  const std::vector<Gpu> gpus = gpus_from_csv(text, gpu_fields());
+  const std::vector<GpuDevice> gpus = gpus_from_csv(text, gpu_fields());
   ASSERT_EQ(gpus.size(), 2U);
-  EXPECT_EQ(gpus[0],
-            (Gpu{0, "NVIDIA H200", "0000:00:06.0", 143771, 5, 5, 16, 16, true, "Default", false, 0, 1}));
-  EXPECT_EQ(gpus[1], (Gpu{12, "Tesla K80", "0001:0a:00.0", std::nullopt, 1, 3, 8, 16, false,
-                          "Exclusive_Process", std::nullopt, std::nullopt, 0x48}));
+  EXPECT_EQ(gpus[0], (GpuDevice{0, "NVIDIA H200", "0000:00:06.0", 143771, 5, 5, 16, 16, true, "Default",
+                                false, 0, 1}));
+  EXPECT_EQ(gpus[1], (GpuDevice{12, "Tesla K80", "0001:0a:00.0", std::nullopt, 1, 3, 8, 16, false,
+                                "Exclusive_Process", std::nullopt, std::nullopt, 0x48}));
 }
 
 TEST(NvidiaText, TheUnitOfANumberDoesNotMatter) {
