@@ -34,7 +34,7 @@ Runner::Runner(Dependencies dependencies, Config config)
   dependencies_.spawner.set_handler(*this);
   if (config_.pmi == nullptr) return;
   pmi_.emplace(PmiService::Dependencies{*config_.pmi, dependencies_.reporter, dependencies_.clock,
-                                        dependencies_.timers, config_.job.mpi, config_.node.scratch_dir,
+                                        dependencies_.timers, config_.job.mpi, config_.node.pages_dir,
                                         config_.job.hang_note,
                                         [this](PmiEnter enter) { take(MemberEvent(std::move(enter))); },
                                         [this](WorkerAborted aborted) { take(GroupEvent(aborted)); }});

@@ -172,13 +172,14 @@ class OpenMpiOnOneNode(OneNode):
         self.assertEqual(sorted(done.stdout.splitlines()), sums(8), done.stderr)
 
     def test_nothing_is_left_of_ranks_that_were_killed(self):
-        # Where the ranks' shared memory is, the job removes it.
-        done = self.run_dlaunch("--nproc-per-node=2", "--mpi=pmix", "sh", "-c",
-                                f"echo $OMPI_MCA_btl_vader_backing_directory > where.$RANK; exec {OPEN_MPI} die")
-        self.assertEqual(done.returncode, 137, done.stderr)
-        folder = self.written("where.0")
-        self.assertTrue(folder.startswith("/dev/shm/dlaunch-job-"), folder)
-        self.assertFalse(os.path.exists(folder))
+        # The ranks' shared memory is in a folder that the job removes, also if TMPDIR is on a disk.
+        for variables in ({}, {"TMPDIR": self.dir}):
+            done = self.run_dlaunch("--nproc-per-node=2", "--mpi=pmix", "sh", "-c",
+                                    f"echo $OMPI_MCA_btl_vader_backing_directory > where.$RANK; exec {OPEN_MPI} die", **variables)
+            self.assertEqual(done.returncode, 137, done.stderr)
+            folder = self.written("where.0")
+            self.assertTrue(folder.startswith("/dev/shm/dlaunch-job-"), folder)
+            self.assertFalse(os.path.exists(folder))
 
     def test_the_folder_of_the_job_stays_at_a_restart(self):
         # A new one of its name would have no lock: to another dlaunch it would be a dead job's, to be removed. A rank whose
