@@ -225,7 +225,8 @@ class Torch(Idle):
             self.skipTest(f"{TORCH_PYTHON} has no PyTorch")
         job = self.hang(GLOO)
         self.wait_for_line(job, f"^dlaunch: {MAY_HANG}$")
-        self.wait_for_line(job, r"^dlaunch: ranks? \d.*(is in|are in|sleeps in the kernel)")
+        # The kernel's word for it, if the machine is too busy for a debugger.
+        self.wait_for_line(job, r"^dlaunch: ranks? \d.*(is in|are in|sleeps in the kernel|is running)")
         self.assertIsNone(job.poll())
         job.terminate()
         err = job.communicate(timeout=PATIENCE)[1]
