@@ -241,7 +241,7 @@ Work NcclBackend::barrier(const Operation& operation) {
   if (device_ < 0 && is_capturing(device)) throw DistBackendError(not_connected_before_capture);
   Place place = collective(operation);
   place.async = true;  // a host that waits needs no stream of its own to wait, too
-  const Work all_here = start(device, place, [](NcclCalls& calls) { calls.barrier(); });
+  Work all_here = start(device, place, [](NcclCalls& calls) { calls.barrier(); });
   if (is_capturing(device)) return all_here;
   const WorkSource on_host;
   all_here.then([on_host](const Work& work) {
