@@ -61,7 +61,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     std::function<WorkerUsage(std::span<const WorkerHere>)> worker_usage{};
     // Looks at these workers from outside. Answers later by on_inspected(); unset: nothing is learned.
     std::function<void(std::uint32_t round, int world_size, std::vector<WorkerHere>)> inspect{};
-    // What is known of this node's late ranks, and of the job's stragglers; unset: nobody wants to know.
+    // What is known of this node's late ranks, and of the job's stragglers; unset: nothing is shown.
     std::function<void(const Lateness&)> on_lateness{};
     std::function<TimeSums()> node_times{};  // where the time of this node's ranks went; unset: not reported
     PmiWire* pmi = nullptr;                  // not owned; none: PMI is not offered

@@ -15,7 +15,7 @@ void StragglerWatch::look(const JobStatus& status, const std::vector<WorkerLook>
     if (worker.record) records.push_back(*worker.record);
   }
   Arrivals arrivals = arrivals_.look(records, status.clock);
-  // A node that knows of a straggler is told when there is none any more.
+  // While a straggler is known the node reports in any case: the answer shows when there is none any more.
   if (!arrivals.is_empty() || !lateness_.straggler.empty())
     report_(static_cast<std::uint32_t>(status.round), std::move(arrivals));
 }

@@ -34,7 +34,7 @@ struct Place {
 
 // Carries an operation out, or a part of it; true: it is done. Must not block, but may be called again.
 using Step = std::function<bool()>;
-// Makes the step of an operation anew for each launch of the graph that it is captured into.
+// Makes a new step of a captured operation for each launch of its graph.
 using StepMaker = std::function<Step()>;
 
 class Stream {

@@ -31,9 +31,7 @@ constexpr int multi_rank_version = 23000;  // the first that allows several rank
 
 constexpr const char* not_connected_before_capture =
     "the current stream is being captured into a CUDA graph, and the ranks have not connected their GPUs "
-    "yet: "
-    "call "
-    "barrier() before the capture, or name the device (device_id) when the group is made";
+    "yet: call barrier() before the capture, or name the device (device_id) when the group is made";
 
 bool is_switched_on(const char* variable) { return process_environment(variable).value_or("0") == "1"; }
 

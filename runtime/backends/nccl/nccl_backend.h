@@ -72,7 +72,7 @@ class NcclBackend final : public Backend {
   static Place message(const Operation& operation, int sender = -1) {
     return {0, operation.deadline, operation.async, sender};
   }
-  // Where an operation runs: `stream` is the communicator's unless the caller's current one will do.
+  // Where an operation runs.
   struct Track {
     int device;
     bool is_captured;                          // the current stream is, into a graph

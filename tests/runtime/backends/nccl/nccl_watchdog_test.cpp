@@ -32,7 +32,7 @@ class World {
     const std::lock_guard lock(mutex_);
     failure_ = reason;
   }
-  // Whoever asks waits until the result is gone.
+  // Queries wait until the result is gone.
   [[nodiscard]] std::unique_lock<std::mutex> stop() { return std::unique_lock(mutex_); }
   [[nodiscard]] int confirmed() {
     const std::lock_guard lock(mutex_);
