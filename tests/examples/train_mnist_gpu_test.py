@@ -8,35 +8,28 @@ DLAUNCH_GPU_LIBRARIES names the folders of CUDA's runtime, cuBLAS and NCCL, if t
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "runtime", "cuda")]
+import gpus  # noqa: E402, pylint: disable=wrong-import-position
 from examples_test import BIN, Training  # noqa: E402, pylint: disable=wrong-import-position
 
 MODULE = os.path.join(os.path.dirname(BIN), "lib", "train_mnist_cuda.so")
-
-
-def gpus():
-    listed = shutil.which("nvidia-smi") and subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines()) if listed else 0
 
 
 class OnAGpu(Training):
     def setUp(self):
         if not os.path.exists(MODULE):
             self.skipTest("this build has no CUDA: CMake found no nvcc and cuBLAS")
-        if gpus() == 0:
+        if gpus.count() == 0:
             self.skipTest("there is no GPU: nvidia-smi lists none")
         super().setUp()
 
     def on_gpu(self, ranks, *arguments, restarts=0):
         """Trains there; ranks share GPUs if there are too few, which NCCL allows since 2.30."""
-        variables = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if ranks > gpus() else {}
-        libraries = os.environ.get("DLAUNCH_GPU_LIBRARIES", os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64"))
-        run = self.launched(ranks, "train_mnist", "--device=cuda", *arguments, restarts=restarts, LD_LIBRARY_PATH=libraries, **variables)
+        run = self.launched(ranks, "train_mnist", "--device=cuda", *arguments, restarts=restarts, **gpus.variables(ranks))
         if missing := re.search("ranks . and . use one GPU.*", run.err):
             self.skipTest(missing.group() + ", which NCCL allows since 2.30")
         self.assertEqual(run.code, 0, run)

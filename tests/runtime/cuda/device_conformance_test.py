@@ -14,7 +14,8 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "api"))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "api")]
+import gpus  # noqa: E402
 from conformance_test import compare_with_gloo, records  # noqa: E402
 from support_table import check_calls  # noqa: E402
 
@@ -25,14 +26,10 @@ PLAIN = {name: value for name, value in os.environ.items() if not name.startswit
 
 
 def variables_of_gpus(test, ranks):
-    """The environment of ranks on the GPUs of this machine; they share them if there are too few."""
-    listed = shutil.which("nvidia-smi") and subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    gpus = sum(line.startswith("GPU ") for line in listed.stdout.splitlines()) if listed else 0
-    if gpus == 0:
+    """The environment of ranks on the GPUs of this machine."""
+    if gpus.count() == 0:
         test.skipTest("there is no GPU: nvidia-smi lists none")
-    libraries = os.environ.get("DLAUNCH_GPU_LIBRARIES", os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64"))
-    shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if ranks > gpus else {}
-    return {"LD_LIBRARY_PATH": libraries, "DLAUNCH_TEST_GPUS": str(gpus)} | shared
+    return gpus.variables(ranks) | {"DLAUNCH_TEST_GPUS": str(gpus.count())}
 
 
 class Conformance(unittest.TestCase):
