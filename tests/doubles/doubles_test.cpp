@@ -4,8 +4,8 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdlib>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -17,17 +17,26 @@ namespace {
 using dlaunch::test::DeviceValues;
 using dlaunch::test::require;
 
-std::array<cudaStream_t, 2> two_streams() {
-  std::array<cudaStream_t, 2> streams{};
-  for (cudaStream_t& stream : streams) {
-    require(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), "cudaStreamCreateWithPriority");
+struct TwoStreams {
+  TwoStreams() {
+    for (cudaStream_t* const stream : {&first, &second}) {
+      require(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, 0), "cudaStreamCreateWithPriority");
+    }
   }
-  return streams;
-}
+  ~TwoStreams() {
+    (void)cudaStreamDestroy(first);
+    (void)cudaStreamDestroy(second);
+  }
+  TwoStreams(const TwoStreams&) = delete;
+  TwoStreams& operator=(const TwoStreams&) = delete;
+
+  cudaStream_t first = nullptr;
+  cudaStream_t second = nullptr;
+};
 
 // How often of 50 times a copy in the second stream came after the one in the first.
 int times_in_order(bool by_event) {
-  const auto [first, second] = two_streams();
+  const auto [first, second] = TwoStreams();
   const DeviceValues<int> one({1});
   const DeviceValues<int> between({0});
   const DeviceValues<int> result({0});
@@ -48,8 +57,6 @@ int times_in_order(bool by_event) {
     times += result.get().front();
   }
   require(cudaEventDestroy(event), "cudaEventDestroy");
-  require(cudaStreamDestroy(first), "cudaStreamDestroy");
-  require(cudaStreamDestroy(second), "cudaStreamDestroy");
   return times;
 }
 
@@ -87,7 +94,7 @@ TEST(CudaDouble, FreedMemoryIsNotThere) {
 
 // What the program overwrites next may still be on its way to the device.
 TEST(CudaDouble, ACopyFromPageableMemoryReturnsBeforeItsEnd) {
-  const auto [stream, unused] = two_streams();
+  const auto [stream, unused] = TwoStreams();
   const DeviceValues<int> values({0});
   const DeviceValues<int> copied({0});
   int times_late = 0;
@@ -99,26 +106,27 @@ TEST(CudaDouble, ACopyFromPageableMemoryReturnsBeforeItsEnd) {
     times_late += copied.get().front() == i ? 0 : 1;
   }
   EXPECT_GT(times_late, 0);
-  require(cudaStreamDestroy(stream), "cudaStreamDestroy");
-  require(cudaStreamDestroy(unused), "cudaStreamDestroy");
 }
 
+struct EndOfGraph {
+  void operator()(cudaGraph_t graph) const { (void)cudaGraphDestroy(graph); }
+};
 struct Captured {
   cudaError_t error = cudaSuccess;
-  cudaGraph_t graph = nullptr;
+  std::unique_ptr<CUgraph_st, EndOfGraph> graph;
 };
 
 template <class Body>
 Captured capture(cudaStream_t stream, cudaStreamCaptureMode mode, const Body& body) {
   require(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture");
   body();
-  Captured result;
-  result.error = cudaStreamEndCapture(stream, &result.graph);
-  return result;
+  cudaGraph_t graph = nullptr;
+  const cudaError_t error = cudaStreamEndCapture(stream, &graph);
+  return {error, std::unique_ptr<CUgraph_st, EndOfGraph>(graph)};
 }
 
 TEST(CudaDouble, AGraphHasWhatOtherStreamsDoWhenTheyAreJoined) {
-  const auto [first, second] = two_streams();
+  const auto [first, second] = TwoStreams();
   const DeviceValues<int> from({1});
   const DeviceValues<int> to({0});
   cudaEvent_t event = nullptr;
@@ -139,7 +147,7 @@ TEST(CudaDouble, AGraphHasWhatOtherStreamsDoWhenTheyAreJoined) {
   EXPECT_EQ(joined.error, cudaSuccess);
   EXPECT_EQ(to.get().front(), 0);
   cudaGraphExec_t exec = nullptr;
-  require(cudaGraphInstantiateWithFlags(&exec, joined.graph, 0), "cudaGraphInstantiateWithFlags");
+  require(cudaGraphInstantiateWithFlags(&exec, joined.graph.get(), 0), "cudaGraphInstantiateWithFlags");
   for (const int value : {2, 3}) {
     from.set({value});
     require(cudaGraphLaunch(exec, first), "cudaGraphLaunch");
@@ -147,12 +155,11 @@ TEST(CudaDouble, AGraphHasWhatOtherStreamsDoWhenTheyAreJoined) {
     EXPECT_EQ(to.get().front(), value);
   }
   require(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
-  require(cudaGraphDestroy(joined.graph), "cudaGraphDestroy");
   require(cudaEventDestroy(event), "cudaEventDestroy");
 }
 
 TEST(CudaDouble, ACallThatACaptureForbidsInvalidatesIt) {
-  const auto [stream, unused] = two_streams();
+  const auto [stream, unused] = TwoStreams();
   void* memory = nullptr;
   const auto allocate = [&] { (void)cudaMalloc(&memory, 1); };
   EXPECT_EQ(capture(stream, cudaStreamCaptureModeGlobal, allocate).error, cudaErrorStreamCaptureInvalidated);
@@ -161,12 +168,11 @@ TEST(CudaDouble, ACallThatACaptureForbidsInvalidatesIt) {
   EXPECT_EQ(capture(stream, cudaStreamCaptureModeGlobal, in_other_thread).error,
             cudaErrorStreamCaptureInvalidated);
   EXPECT_EQ(capture(stream, cudaStreamCaptureModeThreadLocal, in_other_thread).error, cudaSuccess);
-  require(cudaStreamDestroy(unused), "cudaStreamDestroy");
 }
 
 // A program that does not wait for the copy changes what is copied.
 TEST(CudaDouble, PinnedMemoryIsReadWhenTheStreamRuns) {
-  const auto [stream, unused] = two_streams();
+  const auto [stream, unused] = TwoStreams();
   void* memory = nullptr;
   require(cudaHostAlloc(&memory, sizeof(int), cudaHostAllocDefault), "cudaHostAlloc");
   int* const pinned = static_cast<int*>(memory);
@@ -182,8 +188,6 @@ TEST(CudaDouble, PinnedMemoryIsReadWhenTheStreamRuns) {
   }
   EXPECT_GT(times_changed, 0);
   require(cudaFreeHost(memory), "cudaFreeHost");
-  require(cudaStreamDestroy(stream), "cudaStreamDestroy");
-  require(cudaStreamDestroy(unused), "cudaStreamDestroy");
 }
 
 }  // namespace
