@@ -13,6 +13,7 @@ GradientReducer::GradientReducer(std::vector<Parameter> parameters, ReducerOptio
 GradientReducer::~GradientReducer() = default;
 
 Tensor GradientReducer::gradient(std::size_t parameter) const { return impl_->gradient(parameter); }
+std::shared_ptr<const void> GradientReducer::memory() const { return impl_->memory(); }
 void GradientReducer::zero_gradients() { impl_->zero_gradients(); }
 void GradientReducer::begin_step() { impl_->begin_step(); }
 void GradientReducer::mark_ready(std::size_t parameter) { impl_->mark_ready(parameter, nullptr); }

@@ -29,6 +29,7 @@ class ReducerImpl {
 
   // As GradientReducer's.
   [[nodiscard]] Tensor gradient(std::size_t parameter) const;
+  [[nodiscard]] std::shared_ptr<const void> memory() const { return memory_; }
   void zero_gradients();
   void begin_step();
   void mark_ready(std::size_t parameter, const Tensor* gradient);

@@ -1,5 +1,4 @@
 // What a reducer reports: its errors and its log.
-#include <algorithm>
 #include <chrono>
 #include <set>
 #include <span>
@@ -16,17 +15,6 @@
 namespace dlaunch::internal {
 
 namespace {
-
-// "2 (fc.weight), 3 (fc.bias) and 40 more"
-std::string parameters_text(std::span<const std::size_t> parameters, std::span<const std::string> names) {
-  constexpr std::size_t shown = 16;
-  std::vector<std::string> texts;
-  for (const std::size_t parameter : parameters.first(std::min(shown, parameters.size())))
-    texts.push_back(parameter_text(parameter, names));
-  std::string text = comma_separated(texts);
-  if (parameters.size() > shown) text += " and " + std::to_string(parameters.size() - shown) + " more";
-  return text;
-}
 
 // The steps whose times are logged: often at the beginning, then rarely.
 bool is_logged(std::uint64_t step) { return step <= 10 || step == 20 || step == 100 || step % 1000 == 0; }
@@ -104,7 +92,7 @@ void ReducerImpl::log_construction() const {
     bytes += plan.bytes;
     dtypes.emplace(to_string(plan.dtype));
   }
-  const std::vector<std::pair<const char*, std::string>> fields = {
+  std::vector<std::pair<std::string, std::string>> fields = {
       {"rank", std::to_string(group_.rank())},
       {"world_size", std::to_string(group_.size())},
       {"backend_name", group_.backend()},
@@ -118,9 +106,12 @@ void ReducerImpl::log_construction() const {
       {"broadcast_parameters", options_.broadcast_parameters ? "1" : "0"},
       {"comm_hook", options_.comm_hook ? "1" : "0"},
   };
+  fields.insert(fields.end(), options_.log_fields.begin(), options_.log_fields.end());
+  const std::string prefix = "[rank " + std::to_string(group_.rank()) + "]: GradientReducer: ";
   for (const auto& [name, value] : fields) {
-    log(LogLevel::debug,
-        "[rank " + std::to_string(group_.rank()) + "]: GradientReducer: " + name + ": " + value);
+    std::string line = prefix;
+    line.append(name).append(": ").append(value);
+    log(LogLevel::debug, line);
   }
 }
 

@@ -136,4 +136,13 @@ std::string parameter_text(std::size_t parameter, std::span<const std::string> n
   return text;
 }
 
+std::string parameters_text(std::span<const std::size_t> parameters, std::span<const std::string> names) {
+  constexpr std::size_t shown = 16;
+  std::string text;
+  for (const std::size_t parameter : parameters.first(std::min(shown, parameters.size())))
+    text += (text.empty() ? "" : ", ") + parameter_text(parameter, names);
+  if (parameters.size() > shown) text += " and " + std::to_string(parameters.size() - shown) + " more";
+  return text;
+}
+
 }  // namespace dlaunch::internal

@@ -66,5 +66,7 @@ std::optional<std::string> step_difference(std::span<const StepRow> rows);
 
 // "2 (fc.weight)"; only the number if it has no name.
 std::string parameter_text(std::size_t parameter, std::span<const std::string> names);
+// "2 (fc.weight), 3 (fc.bias) and 40 more"
+std::string parameters_text(std::span<const std::size_t> parameters, std::span<const std::string> names);
 
 }  // namespace dlaunch::internal

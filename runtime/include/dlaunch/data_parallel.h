@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dlaunch/export.h"
@@ -99,6 +100,8 @@ struct ReducerOptions {
   // Absent: the group's.
   std::optional<std::chrono::milliseconds> timeout = {};
   CommHook comm_hook = {};
+  // Names and values that the log of the construction shows, too.
+  std::vector<std::pair<std::string, std::string>> log_fields = {};
 };
 
 struct StepTimes {
@@ -146,6 +149,9 @@ class DLAUNCH_EXPORT GradientReducer {
   // do not. So take it in each step, after begin_step(). It must not be written between its mark_ready() and
   // finish_step(). Any thread may call it while others mark gradients.
   [[nodiscard]] Tensor gradient(std::size_t parameter) const;
+  // Keeps the memory of all gradients, as they lie now, as long as it exists: also when the buckets are
+  // rebuilt, and after the reducer.
+  [[nodiscard]] std::shared_ptr<const void> memory() const;
   void zero_gradients();
 
   // In its first call after the first step that was reduced it rebuilds the buckets, together with the other

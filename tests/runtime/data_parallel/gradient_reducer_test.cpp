@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -100,8 +101,12 @@ TEST(GradientReducer, RebuildsBucketsByTheArrivalOnRank0) {
     run_step(group.rank() == 0 ? std::vector<std::size_t>{1, 0, 3, 2} : std::vector<std::size_t>{3, 2, 1, 0});
     EXPECT_EQ(reduced, (std::vector<std::vector<std::size_t>>{{3}, {2}, {1, 0}}));
     EXPECT_FALSE(reducer.statistics().rebuilt);
+    const std::shared_ptr<const void> memory = reducer.memory();
+    const Tensor old_place = reducer.gradient(3);
     reducer.begin_step();
     EXPECT_TRUE(reducer.statistics().rebuilt);
+    EXPECT_NE(reducer.gradient(3).data(), old_place.data());
+    EXPECT_EQ(floats(old_place)[0], 4);
     for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(floats(reducer.gradient(i))[0], static_cast<float>(i) + 1);
     const std::vector<std::vector<std::size_t>> by_arrival = {{1, 0}, {3, 2}};
     for (std::size_t i = 0; i < 4; ++i) reducer.mark_ready(i);

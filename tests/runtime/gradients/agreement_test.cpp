@@ -45,6 +45,13 @@ TEST(Agreement, NamesTheFirstParameterThatARankLacks) {
       "(b.weight)");
 }
 
+TEST(Agreement, ListsParameters) {
+  const std::vector<std::string> names = {"a", "", "c"};
+  EXPECT_EQ(parameters_text(std::vector<std::size_t>{2, 1}, names), "2 (c), 1");
+  EXPECT_EQ(parameters_text(std::vector<std::size_t>(18, 0), {}),
+            "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 and 2 more");
+}
+
 TEST(Agreement, WritesAnyRow) {
   EXPECT_EQ(row_text({77, 99}), "unknown dtype[0, 0, 0, 0, 0, 0, 0, 0]");
   EXPECT_EQ(row_text({-1, -5}), "unknown dtype[]");
