@@ -201,7 +201,7 @@ TEST(Rendezvous, RankThatDiesIsNamed) {
 // Otherwise the ranks that wait with it would report a lost store.
 TEST(Rendezvous, StoreServerStaysUntilAllHaveReadTheMissingRanks) {
   HashStore store;
-  const Deadline deadline = deadline_after(milliseconds(20));
+  const Deadline deadline = deadline_after(milliseconds(1000));
   const auto errors = test::on_threads(2, [&](int rank) {
     RendezvousOptions self = rendezvous_options(rank, 3, deadline);
     self.serves_store = rank == 0;
