@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""A step of data-parallel training: LibTorch with our DistributedDataParallel next to PyTorch's over gloo, turn by turn.
+
+    bench/ddp_bench.py [--ranks=2,4] [--turns=5] [--steps=10] [--python=/usr/bin/python3]
+
+25.2 million parameters, batch 32 a rank, one thread a rank. Printed are medians over the turns: a step, a step that reduces
+nothing, the reductions alone, what they add to a step, and our step by Python's. Build with -DDLAUNCH_BENCH=ON and LibTorch.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+BIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../build/bin")
+WIDTH, LAYERS, BATCH = 2240, 5, 32  # as in ddp_ranks.cpp
+
+
+def run_as_rank(steps):
+    import torch  # only here: the Python that drives may have none
+    import torch.distributed as dist
+    from torch import nn
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    net = nn.Sequential(*(layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())))
+    model = nn.parallel.DistributedDataParallel(net)
+    data = torch.randn(BATCH, WIDTH)
+    gradients = [torch.zeros_like(parameter) for parameter in net.parameters()]
+
+    def step():
+        model.zero_grad()
+        model(data).mean().backward()
+
+    def step_without():
+        with model.no_sync():
+            step()
+
+    def reductions():
+        for gradient in gradients:
+            dist.all_reduce(gradient)
+
+    def milliseconds(call):
+        dist.barrier()
+        begin = time.perf_counter()
+        call()
+        length = torch.tensor([1e3 * (time.perf_counter() - begin)], dtype=torch.float64)
+        dist.all_reduce(length, dist.ReduceOp.MAX)
+        return length.item()
+
+    for _ in range(3):
+        step()
+    times = [[milliseconds(call) for call in (step, step_without, reductions)] for _ in range(steps)]
+    if dist.get_rank() == 0:
+        print(*(f"{statistics.median(column):.3f}" for column in zip(*times)))
+    dist.destroy_process_group()
+
+
+def run(ranks, *command):
+    done = subprocess.run([os.path.join(BIN, "dlaunch"), f"--nproc-per-node={ranks}", *command], stdout=subprocess.PIPE, text=True,
+                          check=True)
+    return [float(number) for number in done.stdout.split()]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--ranks", default="2,4")
+    options.add_argument("--turns", type=int, default=5)
+    options.add_argument("--steps", type=int, default=10)
+    options.add_argument("--python", default="/usr/bin/python3")
+    options.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.worker:
+        return run_as_rank(chosen.worker)
+    program = os.path.join(BIN, "ddp_ranks")
+    for ranks in (int(number) for number in chosen.ranks.split(",")):
+        sides = {
+            "dlaunch, views": lambda: run(ranks, program, str(chosen.steps), "views"),
+            "dlaunch, copies": lambda: run(ranks, program, str(chosen.steps), "copies"),
+            "PyTorch, gloo": lambda: run(ranks, chosen.python, os.path.abspath(__file__), f"--worker={chosen.steps}"),
+        }
+        times = {side: [] for side in sides}
+        for _ in range(chosen.turns):
+            for side, turn in sides.items():
+                times[side].append(turn())
+        print(f"{ranks} ranks            step ms   without   alone   adds  of alone  by PyTorch's")
+        peer = statistics.median(step for step, _, _ in times["PyTorch, gloo"])
+        for side, turns in times.items():
+            step, without, alone = (statistics.median(column) for column in zip(*turns))
+            adds = step - without
+            print(f"{side:18} {step:9.1f} {without:9.1f} {alone:7.1f} {adds:6.1f} {adds / alone:9.2f} {step / peer:13.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+// One side of ddp_bench.py: steps of data-parallel training with LibTorch and libdlaunch_torch. Prints, in
+// milliseconds, the median of a step, of a step that reduces nothing, and of the reductions alone.
+//
+//   dlaunch --nproc-per-node=2 ddp_ranks STEPS views|copies
+#include <dlaunch/distributed.h>
+#include <dlaunch/torch/data_parallel.h>
+#include <dlaunch/torch/distributed.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+// 25.2 million parameters in 10 tensors.
+constexpr std::int64_t width = 2240;
+constexpr int layers = 5;
+constexpr std::int64_t batch = 32;
+
+torch::nn::Sequential make_net() {
+  torch::nn::Sequential net;
+  for (int i = 0; i < layers; ++i) {
+    net->push_back(torch::nn::Linear(width, width));
+    net->push_back(torch::nn::ReLU());
+  }
+  return net;
+}
+
+double milliseconds(const auto& call) {
+  dlaunch::barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  call();
+  // Of the slowest rank.
+  std::vector<double> time{
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count()};
+  dlaunch::all_reduce(dlaunch::Tensor::of(time), dlaunch::ReduceOp::max);
+  return time[0];
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return EXIT_FAILURE;
+  at::set_num_threads(1);
+  dlaunch::init_process_group();
+  dlaunch::torch::DataParallelOptions options;
+  options.gradient_as_bucket_view = std::string(argv[2]) == "views";
+  dlaunch::torch::DistributedDataParallel model(make_net().ptr(), options);
+  const at::Tensor input = torch::randn({batch, width});
+  const auto step = [&] {
+    model.zero_grad();
+    model(input).mean().backward();
+  };
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : model.parameters()) gradients.push_back(torch::zeros_like(parameter));
+  std::vector<double> whole;
+  std::vector<double> without;
+  std::vector<double> alone;
+  for (int i = 0; i < 3; ++i) step();
+  for (int i = 0; i < std::atoi(argv[1]); ++i) {
+    whole.push_back(milliseconds(step));
+    without.push_back(milliseconds([&] {
+      const auto guard = model.no_sync();
+      step();
+    }));
+    alone.push_back(milliseconds([&] {
+      for (const at::Tensor& gradient : gradients) dlaunch::torch::all_reduce(gradient);
+    }));
+  }
+  if (dlaunch::get_rank() == 0)
+    std::printf("%.3f %.3f %.3f\n", median(whole), median(without), median(alone));
+  dlaunch::destroy_process_group();
+}
