@@ -19,6 +19,11 @@ set_tests_properties(examples.TrainMnist.test_cuda_without_a_gpu PROPERTIES LABE
 set_tests_properties(examples.TrainMnist.test_one_worker_learns examples.TrainMnist.test_two_workers_learn
   PROPERTIES LABELS "process;unsanitized")
 
+# LibTorch is built without sanitizers.
+if(TARGET dlaunch_torch AND NOT DLAUNCH_SANITIZE)
+  dlaunch_script_tests(NAME libtorch_examples SCRIPT examples/libtorch_examples_test.py BASE Training)
+endif()
+
 # On the machine's GPUs, skipped if there are none.
 if(NOT DLAUNCH_SANITIZE)
   dlaunch_script_tests(NAME train_mnist_gpu SCRIPT examples/train_mnist_gpu_test.py BASE Training)

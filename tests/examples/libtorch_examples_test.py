@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""The examples over LibTorch as a newcomer runs them.
+
+    DLAUNCH_BIN_DIR=build/bin libtorch_examples_test.py [Class.test ...]
+"""
+
+import os
+import re
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from examples_test import Training  # noqa: E402, pylint: disable=wrong-import-position
+
+
+class LibTorch(Training):
+    def losses(self, run):
+        self.assertEqual(run.code, 0, run)
+        return [float(loss) for loss in re.findall(r"^epoch \d+: loss ([\d.]+)$", run.out, flags=re.MULTILINE)]
+
+    def test_the_tutorial_learns_on_its_own_processes(self):
+        run = self.alone("mnist_tutorial", "2", "3", self.little_data(2000).removeprefix("--data="))
+        self.assertEqual(run.code, 0, run)
+        for rank in (0, 1):
+            losses = [float(loss) for loss in re.findall(rf"Rank {rank}, epoch \d: ([\d.]+)", run.out)]
+            self.assertEqual(len(losses), 3, run)
+            self.assertLess(losses[2], losses[0], run)
+
+    def test_training_learns(self):
+        run = self.launched(2, "train_mnist_torch", "--epochs=3", self.little_data())
+        losses = self.losses(run)
+        self.assertEqual(len(losses), 3, run)
+        self.assertLess(losses[2], 0.6 * losses[0], run)
+        self.assertGreater(float(re.search(r"accuracy ([\d.]+) %", run.out).group(1)), 80, run)
+
+    def test_a_rank_that_dies_in_backward_costs_one_epoch(self):
+        data, checkpoint = self.little_data(1000), "--checkpoint=" + self.path("net.pt")
+        run = self.launched(3, "train_mnist_torch", "--epochs=3", "--fail-in-epoch=1", data, checkpoint, restarts=1)
+        self.assertEqual(len(self.losses(run)), 3, run)
+        self.assertEqual(run.out.count("going on after epoch 1 with 3 ranks"), 1, run)
+        self.assertIn("was killed by signal 9 (SIGKILL)", run.err)
+        # With another number of ranks, and after the end.
+        run = self.launched(2, "train_mnist_torch", "--epochs=4", data, checkpoint)
+        self.assertEqual(len(self.losses(run)), 1, run)
+        self.assertIn("going on after epoch 3 with 2 ranks", run.out)
+        self.assertEqual(sorted(os.listdir(self.dir)), ["little", "net.pt"])
+
+    def test_a_wrong_option(self):
+        run = self.alone("train_mnist_torch", "--epoch=3")
+        self.assertEqual((run.code, run.out), (1, ""), run)
+        self.assertIn("train_mnist_torch: unknown option --epoch=3; there are --epochs=,", run.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
