@@ -149,3 +149,18 @@ endif()
 if(NOT DLAUNCH_CUDA_KERNELS)
   message(STATUS "no nvcc and cuBLAS of CUDA 12 or newer: train_mnist trains on the CPU only (CUDACXX, CUDA_HOME)")
 endif()
+
+# libdlaunch_torch: tensors and modules of LibTorch. Debian's libtorch-dev, or one that CMAKE_PREFIX_PATH names (a wheel's
+# `torch/share/cmake`). Its headers are not ours to warn about.
+option(DLAUNCH_TORCH "build libdlaunch_torch where there is LibTorch" ON)
+set(DLAUNCH_TORCH_FOUND OFF)
+if(DLAUNCH_TORCH AND NOT SKBUILD)
+  find_package(Torch 1.13 QUIET)
+  set(DLAUNCH_TORCH_FOUND ${TORCH_FOUND})
+endif()
+if(DLAUNCH_TORCH_FOUND)
+  add_library(dlaunch_libtorch INTERFACE)
+  target_link_libraries(dlaunch_libtorch INTERFACE ${TORCH_LIBRARIES})
+else()
+  message(STATUS "LibTorch not found: libdlaunch_torch is not built (Debian: libtorch-dev; CMAKE_PREFIX_PATH)")
+endif()

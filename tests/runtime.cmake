@@ -416,3 +416,24 @@ if(TARGET dlaunch_cuda AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE 
     set_property(TEST ${tests} PROPERTY LABELS "process;gpu")
   endif()
 endif()
+
+# libdlaunch_torch. LibTorch's headers take most of the time that compiling takes: they are read once.
+if(TARGET dlaunch_torch)
+  set(torch_tests
+    runtime/torch/data_parallel_errors_test.cpp
+    runtime/torch/data_parallel_test.cpp
+    runtime/torch/distributed_test.cpp
+    runtime/torch/sampler_test.cpp
+    runtime/torch/tensor_test.cpp)
+  dlaunch_test(NAME libtorch_test LABELS runtime OPTIMISED SOURCES ${torch_tests} LIBS dlaunch_torch dlaunch_libtorch)
+  target_compile_options(libtorch_test PRIVATE ${test_options})
+  target_precompile_headers(libtorch_test PRIVATE <gtest/gtest.h> <torch/torch.h>)
+  add_executable(train_small_net runtime/torch/train_small_net.cpp)
+  dlaunch_settings(train_small_net)
+  target_link_libraries(train_small_net PRIVATE dlaunch_torch dlaunch_libtorch)
+  set_target_properties(train_small_net PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  # Python cannot be compared with under sanitizers, which slow one side down only and find nothing new here.
+  if(NOT DLAUNCH_SANITIZE)
+    dlaunch_script_tests(NAME libtorch SCRIPT runtime/torch/against_python_test.py BASE unittest.TestCase)
+  endif()
+endif()

@@ -84,7 +84,7 @@ def functions_in(text, owner="", public=True):
         while label := re.match(r"(public|private|protected)\s*:", head):
             public = label.group(1) == "public"
             head = head[label.end():].strip()
-        if scope := re.match(r'(inline\s+)?namespace\s+(\w+)$|extern "C"$', head):
+        if scope := re.match(r'(inline\s+)?namespace\s+([\w:]+)$|extern "C"$', head):
             if scope.group(2) not in ("codec", "future_detail", "half_detail", "object_detail", "rpc_detail"):
                 found.update(functions_in(body))
         elif (kind := re.match(r"(?:template\s*<[^>]*>\s*)?(class|struct)\s+(?:DLAUNCH_EXPORT\s+)?(\w+)", head)) and "(" not in head:
@@ -101,6 +101,11 @@ def public_functions():
     for path in sorted(glob.glob(os.path.join(ROOT, "runtime/include/dlaunch/*.h"))):
         with open(path, encoding="utf-8") as file:
             found.update(functions_in(without_comments(file.read())))
+    # Most have the names of those above: here and in their page they are torch::all_reduce and the like.
+    for path in sorted(glob.glob(os.path.join(ROOT, "runtime/torch/include/dlaunch/torch/*.h"))):
+        with open(path, encoding="utf-8") as file:
+            for key, declaration in functions_in(without_comments(file.read())).items():
+                found[key if "::" in key else "torch::" + key] = declaration
     return found
 
 

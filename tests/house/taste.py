@@ -106,6 +106,8 @@ ROOMS = {
                             "store/client"}, EDGE),
     "runtime/gradients": (set(), PURE),
     "runtime/data_parallel": ({"runtime/base", "runtime/gradients", "runtime/reduce"}, EDGE),
+    "runtime/torch": ({"runtime/gradients"}, EDGE),
+    "runtime/torch/include/dlaunch/torch": (set(), EDGE),
     "runtime/store_server": ({"store/server"}, EDGE),
     "runtime/tls": ({"store/tls"}, EDGE),
     "runtime/python": (set(), EDGE),
@@ -122,6 +124,7 @@ THIRD_PARTY = {
     r"nccl\.h": ("runtime/backends/nccl/",),
     r"cuda.*\.h": ("runtime/cuda/", "examples/train_mnist/cuda/"),
     r"cublas.*\.h": ("examples/train_mnist/cuda/",),
+    r"(torch|ATen|c10)/.*": ("runtime/torch/", "examples/"),
     r"CLI/.*": ("launcher/flags/command_line.cpp", "launcher/commands/command_parser.cpp"),
     r"nlohmann/.*": ("store/server/status_page.cpp", "agent/model/", "agent/election/etcd_messages.cpp",
                      "agent/observe/timer_requests.cpp", "launcher/flags/config_file.cpp", "launcher/report/",
@@ -150,6 +153,7 @@ NAMESPACES = {
     "launcher": "dlaunch::launcher",
     "runtime": "dlaunch::internal",
     "runtime/include": "dlaunch",
+    "runtime/torch": "dlaunch::torch",
 }
 NAMESPACES_MADE_VISIBLE = "store/base/namespaces.h"  # makes the store's names visible in the rooms above
 
@@ -217,7 +221,8 @@ def check_source(path, lines):
 def check_namespace(path, lines):
     """Each room has its folder's namespace. Only the public API is in dlaunch itself: the public headers, and the sources of
     the runtime that define it, in its version (`inline namespace v1`). A public header declares internal classes at most."""
-    folder = "runtime/include" if path.startswith("runtime/include/") else path.split("/")[0]
+    # Folders with a namespace of their own inside their top-level folder's.
+    folder = next((f for f in ("runtime/include", "runtime/torch") if path.startswith(f + "/")), path.split("/")[0])
     own = NAMESPACES.get(folder)
     if own is None or path == NAMESPACES_MADE_VISIBLE:
         return
@@ -233,10 +238,11 @@ def check_namespace(path, lines):
             is_own = not name.startswith("dlaunch::")  # a part of dlaunch, inside it
         else:
             # The source of a part of dlaunch opens that part inside dlaunch.
-            is_own = name == own or name.startswith(own + "::") or (defines_api and not name.startswith("dlaunch::"))
+            is_own = (name == own or name.startswith(own + "::") or (defines_api and not name.startswith("dlaunch::"))
+                      or (folder == "runtime/torch" and name == "internal" and "/include/" in path))
         if not is_own:
             complain(path, number, f"the namespace of {folder}/ is {own}, not {name}")
-        if folder == "runtime/include" and name == "internal":
+        if "/include/" in path and name == "internal":
             inside = itertools.takewhile(lambda text: not text.startswith("}"), lines[number:])
             if not all(re.fullmatch(r"(class|struct) \w+;\n", declaration) for declaration in inside):
                 complain(path, number, "a public header declares internal classes and defines none")

@@ -14,7 +14,7 @@ FOLDERS = ("agent", "launcher", "runtime", "store")
 SOURCE = (".cpp", ".h", ".c")
 TESTS = ("_test.cpp", "_test.c", "_test.py")
 # A public header is compiled by itself (tests/runtime.cmake). What it declares is tested where it is defined.
-PUBLIC_HEADERS = "runtime/include/"
+PUBLIC_HEADERS = ("runtime/include/", "runtime/torch/include/")
 # Rooms whose tests are in a folder of another name.
 TESTS_OF_ROOM = {"runtime/backends/gloo": "runtime/gloo"}
 
@@ -154,6 +154,10 @@ RUNTIME_COVERED_BY = {
     "runtime/backends/threads/thread_transport": "runtime/backend/mailbox_test.cpp",
     "runtime/base/host_name": "runtime/rendezvous/rendezvous_test.cpp",
     "runtime/base/log": "runtime/api/debug_test.cpp",
+    "runtime/torch/autograd_graph": "runtime/torch/data_parallel_test.cpp",
+    "runtime/torch/data_parallel_impl": "runtime/torch/data_parallel_test.cpp",
+    "runtime/torch/module_tensors": "runtime/torch/data_parallel_errors_test.cpp",
+    "runtime/torch/operands": "runtime/torch/distributed_test.cpp",
     "runtime/data_parallel/reducer_impl": "runtime/data_parallel/gradient_reducer_test.cpp",
     "runtime/data_parallel/reducer_reports": "runtime/data_parallel/reducer_errors_test.cpp",
     "runtime/group/coordinated_call": "runtime/group/rank_in_call_test.cpp",
