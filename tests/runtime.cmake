@@ -424,7 +424,8 @@ if(TARGET dlaunch_torch)
     runtime/torch/data_parallel_test.cpp
     runtime/torch/distributed_test.cpp
     runtime/torch/sampler_test.cpp
-    runtime/torch/tensor_test.cpp)
+    runtime/torch/tensor_test.cpp
+    runtime/torch/zero_redundancy_test.cpp)
   dlaunch_test(NAME libtorch_test LABELS runtime OPTIMISED SOURCES ${torch_tests} LIBS dlaunch_torch dlaunch_libtorch)
   target_compile_options(libtorch_test PRIVATE ${test_options})
   target_precompile_headers(libtorch_test PRIVATE <gtest/gtest.h> <torch/torch.h>)
