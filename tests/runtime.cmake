@@ -423,6 +423,7 @@ if(TARGET dlaunch_torch)
     runtime/torch/data_parallel_errors_test.cpp
     runtime/torch/data_parallel_test.cpp
     runtime/torch/distributed_test.cpp
+    runtime/torch/join_test.cpp
     runtime/torch/sampler_test.cpp
     runtime/torch/tensor_test.cpp
     runtime/torch/zero_redundancy_test.cpp)

@@ -31,8 +31,8 @@ DataParallelImpl::DataParallelImpl(std::shared_ptr<::torch::nn::Module> module, 
     parameters.push_back({name, memory_of(tensor)});
   }
   reducer_.emplace(std::move(parameters), reducer_options(), group_);
-  broadcast_all(group_, tensors_.frozen, options_.timeout);
-  broadcast_all(group_, tensors_.buffers, options_.timeout);
+  broadcast_all(group_, tensors_.frozen, 0, options_.timeout);
+  broadcast_all(group_, tensors_.buffers, 0, options_.timeout);
   has_arrived_.resize(names_.size());
   used_before_.resize(names_.size());
   held_.resize(names_.size());
@@ -104,8 +104,9 @@ void DataParallelImpl::begin_forward() {
     accepts_ = false;
   }
   if (!reduces_) return;
-  if (options_.broadcast_buffers && module_->is_training())
-    broadcast_all(group_, tensors_.buffers, options_.timeout);
+  if (join_ && !step_open_) or_fail([&] { count_ranks(true); });
+  if (options_.broadcast_buffers && (module_->is_training() || join_))
+    broadcast_all(group_, tensors_.buffers, source_rank(), options_.timeout);
   // A forward() without backward() has left its step.
   if (!step_open_) begin_step();
 }
@@ -173,17 +174,6 @@ void DataParallelImpl::on_end_of_backward(void (DataParallelImpl::*call)()) {
   at_end_of_backward([weak = weak_from_this(), call] {
     if (const auto self = weak.lock()) self->or_fail([&] { (self.get()->*call)(); });
   });
-}
-
-template <class Call>
-void DataParallelImpl::or_fail(const Call& call) {
-  try {
-    call();
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = std::current_exception();
-    std::rethrow_exception(failure_);
-  }
 }
 
 void DataParallelImpl::take_gradient(std::size_t parameter) {
@@ -270,6 +260,11 @@ void DataParallelImpl::finish_step() {
   reducer_->finish_step();
   const at::NoGradGuard no_grad;
   for (const std::size_t parameter : unused_) take_result_of_unused(parameter);
+  if (join_ && !join_->options.divide_by_initial_world_size && join_->count > 0) {
+    const double scale = static_cast<double>(group_.size()) / static_cast<double>(join_->count);
+    for (const NamedTensor& trained : tensors_.trained)
+      if (at::Tensor& gradient = trained.tensor.mutable_grad(); gradient.defined()) gradient.mul_(scale);
+  }
   const std::lock_guard lock(mutex_);
   if (learns_graph()) wanted_ = fired_;
   std::ranges::fill(used_before_, 0);

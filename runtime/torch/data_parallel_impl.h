@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -31,6 +32,10 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   void register_comm_hook(CommHook hook) { reducer_->register_comm_hook(std::move(hook)); }
   [[nodiscard]] DataParallelStatistics statistics() const;
 
+  void begin_join(JoinOptions options);
+  void finish_join();
+  void abandon_join();  // throws nothing
+
   void enter_no_sync() { ++no_sync_guards_; }
   void leave_no_sync() { --no_sync_guards_; }
 
@@ -40,6 +45,10 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> log_fields() const;
 
   void begin_step();
+  // With a Join: which ranks have data. Part of each step, also of ranks that have finished.
+  void count_ranks(bool has_data);
+  void take_part_with_zeros();
+  [[nodiscard]] int source_rank() const;  // of buffers: the lowest rank that has data
   void require_finished();
   // Keeps what `call` throws as the error of all later steps.
   template <class Call>
@@ -76,6 +85,13 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   std::optional<GradientHooks> hooks_;
   std::vector<at::Tensor> views_;  // with gradient_as_bucket_view
 
+  struct JoinState {
+    JoinOptions options;
+    std::vector<std::uint8_t> with_data;  // by rank, in the latest step
+    std::size_t count = 0;                // of them
+  };
+  std::optional<JoinState> join_;
+
   std::atomic<int> no_sync_guards_ = 0;
   bool reduces_ = false;  // the latest forward() did not run under a guard
 
@@ -93,5 +109,16 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   std::vector<std::size_t> fired_;           // by parameter: calls of its hook in this step
   std::vector<std::size_t> wanted_;          // static_graph: in each step. Empty: not yet known
 };
+
+template <class Call>
+void DataParallelImpl::or_fail(const Call& call) {
+  try {
+    call();
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::current_exception();
+    std::rethrow_exception(failure_);
+  }
+}
 
 }  // namespace dlaunch::torch::internal

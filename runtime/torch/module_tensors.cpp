@@ -106,11 +106,11 @@ void require_same_tensors(const ProcessGroup& group, const ModuleTensors& tensor
     if (const auto text = difference(all[0], all[rank], rank)) reject(*text);
 }
 
-void broadcast_all(const ProcessGroup& group, const std::vector<NamedTensor>& tensors,
+void broadcast_all(const ProcessGroup& group, const std::vector<NamedTensor>& tensors, int source,
                    std::optional<std::chrono::milliseconds> timeout) {
   std::vector<Work> works;
   for (const auto& [name, tensor] : tensors)
-    works.push_back(group.broadcast(memory_of(tensor), 0, {.async_op = true, .timeout = timeout}));
+    works.push_back(group.broadcast(memory_of(tensor), source, {.async_op = true, .timeout = timeout}));
   for (const Work& work : works) work.wait();
 }
 

@@ -38,8 +38,8 @@ std::optional<std::string> why_not_dense(const at::Tensor& tensor);
 void require_same_tensors(const ProcessGroup& group, const ModuleTensors& tensors,
                           const std::optional<std::string>& problem);
 
-// Rank 0's values.
-void broadcast_all(const ProcessGroup& group, const std::vector<NamedTensor>& tensors,
+// The values of a rank of the group.
+void broadcast_all(const ProcessGroup& group, const std::vector<NamedTensor>& tensors, int source,
                    std::optional<std::chrono::milliseconds> timeout);
 
 }  // namespace dlaunch::torch::internal

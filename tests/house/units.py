@@ -156,6 +156,7 @@ RUNTIME_COVERED_BY = {
     "runtime/base/log": "runtime/api/debug_test.cpp",
     "runtime/torch/autograd_graph": "runtime/torch/data_parallel_test.cpp",
     "runtime/torch/data_parallel_impl": "runtime/torch/data_parallel_test.cpp",
+    "runtime/torch/data_parallel_join": "runtime/torch/join_test.cpp",
     "runtime/torch/module_tensors": "runtime/torch/data_parallel_errors_test.cpp",
     "runtime/torch/operands": "runtime/torch/distributed_test.cpp",
     "runtime/data_parallel/reducer_impl": "runtime/data_parallel/gradient_reducer_test.cpp",

@@ -67,6 +67,15 @@ struct DataParallelOptions {
   std::optional<std::chrono::milliseconds> timeout = {};  // ReducerOptions::timeout
 };
 
+struct JoinOptions {
+  // A gradient is the sum over the ranks that still have data, divided by the number of all ranks; false: by
+  // their number.
+  bool divide_by_initial_world_size = true;
+  // If one rank has no more data, all ranks end: the next forward() of the others, and finish(), throw
+  // DistError.
+  bool throw_on_early_termination = false;
+};
+
 struct DataParallelStatistics {
   std::string module_name = {};
   int rank = 0;
@@ -116,6 +125,32 @@ class DLAUNCH_EXPORT DataParallel {
     std::shared_ptr<internal::DataParallelImpl> model_;
   };
   [[nodiscard]] NoSync no_sync();
+
+  // For ranks that have different numbers of batches:
+  //
+  //   dlaunch::torch::DataParallel::Join join = model.join();
+  //   for (auto& batch : own_part) train(batch);
+  //   join.finish();
+  //
+  // While a rank still trains, the ranks that have finished take part in its reductions, with zeros. At the
+  // end all ranks take parameters and buffers of the lowest rank that trained longest (not its optimizer).
+  // Costs a small all_reduce a step. All ranks make and finish the guard together, and make no other
+  // collective of the group in between.
+  class DLAUNCH_EXPORT Join {
+   public:
+    ~Join();  // without finish(): aborts the group, in which the others would wait for this rank
+    Join(const Join&) = delete;
+    Join& operator=(const Join&) = delete;
+
+    // This rank has no more data. Returns when no rank has.
+    void finish();
+
+   private:
+    friend class DataParallel;
+    Join(std::shared_ptr<internal::DataParallelImpl> model, JoinOptions options);
+    std::shared_ptr<internal::DataParallelImpl> model_;  // null: finished
+  };
+  [[nodiscard]] Join join(JoinOptions options = {});
 
   // GradientReducer's; tensor_of(bucket.buffer) is the bucket as a tensor of LibTorch.
   void register_comm_hook(CommHook hook);
