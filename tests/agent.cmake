@@ -70,6 +70,7 @@ dlaunch_test(NAME agent_test
     agent/model/rank_history_test.cpp
     agent/model/rank_times_test.cpp
     agent/model/remedy_test.cpp
+    agent/model/remote_calls_test.cpp
     agent/model/restart_policy_test.cpp
     agent/model/root_cause_test.cpp
     agent/model/stop_grace_test.cpp

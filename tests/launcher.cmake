@@ -10,6 +10,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/commands/inspection_test.cpp
     launcher/commands/torch_flight_test.cpp
     launcher/commands/worker_socket_test.cpp
+    launcher/commands/call_dump_test.cpp
     launcher/commands/job_dump_test.cpp
     launcher/commands/job_trace_test.cpp
     launcher/commands/job_list_test.cpp

@@ -143,14 +143,16 @@ dlaunch_test(NAME rpc_agent_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime
     runtime/rpc/polling_threads_test.cpp
     runtime/rpc/worker_contact_test.cpp)
 if(NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
-  dlaunch_test(NAME rpc_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_store_host SOURCES runtime/rpc/rpc_test.cpp runtime/rpc/rref_test.cpp)
+  dlaunch_test(NAME rpc_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_store_host nlohmann_json::nlohmann_json
+    SOURCES runtime/rpc/rpc_test.cpp runtime/rpc/rref_test.cpp)
 endif()
 
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
   SOURCES
     runtime/record/crash_recorder_test.cpp
-    runtime/record/recorder_test.cpp)
+    runtime/record/recorder_test.cpp
+    runtime/rpc/call_log_test.cpp)
 
 # Modules as third parties would build them: public headers, C++20 and libdlaunch.so, nothing of this build's settings
 # but the sanitizer.

@@ -36,12 +36,15 @@ RankProgress standing_of(const WorkerSeen& worker, const WorkerRecord::Group& gr
 bool is_outside(const WorkerSeen& worker) {
   const WorkerRecord& record = worker.record;
   const auto is_left = [](const WorkerRecord::Group& group) { return group.left; };
-  return record.forming_ns > 0 || record.key_since_ns > 0 || std::ranges::all_of(record.groups, is_left);
+  return record.forming_ns > 0 || record.key_since_ns > 0 || record.remote.awaited() != nullptr ||
+         std::ranges::all_of(record.groups, is_left);
 }
 
 std::string state_of(const WorkerSeen& worker) {
-  const bool has_key = worker.record.key_since_ns > 0 && worker.condition == Condition::runs;
-  return has_key ? "waits for the key '" + worker.record.key + "' of a store" : worker.state;
+  if (worker.condition != Condition::runs) return worker.state;
+  if (worker.record.key_since_ns > 0) return "waits for the key '" + worker.record.key + "' of a store";
+  const std::string in_calls = describe_state(worker.record.remote);
+  return in_calls.empty() ? worker.state : in_calls;
 }
 
 RankProgress outside(const WorkerSeen& worker, std::int64_t now_ns) {
@@ -61,6 +64,10 @@ RankProgress outside(const WorkerSeen& worker, std::int64_t now_ns) {
   } else if (record.key_since_ns > 0) {
     progress.operation = page::Operation::store_wait;
     progress.waited = between(record.key_since_ns, now_ns);
+  } else if (const RemoteCall* const call = record.remote.awaited()) {
+    progress.operation = page::Operation::remote_call;
+    progress.waited = between(call->began_ns, now_ns);
+    if (record.remote.id == record.rank) progress.peer = call->peer;  // ids are ranks of the job
   }
   return progress;
 }

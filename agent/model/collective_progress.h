@@ -37,7 +37,8 @@ struct RankProgress {
   std::string how_ended{};  // "returned 0", "was stopped by dlaunch"; empty: still running, or not known
   // In one of its groups; 0 and empty in the others, or if they are not known.
   std::int64_t pid = 0;
-  std::string state{};  // what its main thread does: "is running"; or "waits for the key 'x' of a store"
+  std::string state{};  // what its main thread does: "is running"; or "waits for the key 'x' of a store",
+                        // "waits for the answer of worker ps to 'add'"
   std::string stack{};  // of its main thread, a line a frame, if the coordinator has asked; as the two above
   StalledLink link{};   // its connection with another rank that does not move; also in one group only
 

@@ -287,15 +287,16 @@ std::vector<OtherWait> other_waits(const std::vector<GroupProgress>& groups) {
   return waits;
 }
 
-// "ranks 1 and 2 wait for the key 'a' of a store; rank 3 waits for the key 'b' of a store, for 1 min 0 s".
-std::string who_waits_for_keys(const OtherWait& wait) {
+// "ranks 1 and 2 wait for the key 'a' of a store; rank 3 waits for the key 'b' of a store, for 1 min 0 s";
+// "rank 0 waits for the answer of worker ps to 'add', for 31 s".
+std::string who_waits_by_state(const OtherWait& wait) {
   constexpr std::size_t longest = 100;
   constexpr std::size_t most = 4;
-  std::map<std::string, std::vector<int>> keys;
-  for (const RankProgress* rank : wait.waiting) keys[rank->state].push_back(rank->rank);
+  std::map<std::string, std::vector<int>> states;
+  for (const RankProgress* rank : wait.waiting) states[rank->state].push_back(rank->rank);
   std::string text;
   std::size_t shown = 0;
-  for (const auto& [state, ranks] : keys) {
+  for (const auto& [state, ranks] : states) {
     if (++shown > most) break;
     std::string words = shortened(sanitize_for_terminal(state), longest);
     if (ranks.size() > 1 && words.starts_with("waits ")) words.erase(4, 1);
@@ -307,7 +308,10 @@ std::string who_waits_for_keys(const OtherWait& wait) {
 // "rank 1 has been in recv from rank 0 of group default for 5 s", "ranks 0 and 1 have been in recv of group
 // default for 5 s: 0 from rank 1, 1 from any rank".
 std::string sentence_of(const OtherWait& wait) {
-  if (wait.operation == page::Operation::store_wait) return who_waits_for_keys(wait);
+  if (wait.operation == page::Operation::store_wait || wait.operation == page::Operation::remote_call) {
+    return who_waits_by_state(wait) + and_stopped(in_condition(wait.absent, Condition::stopped)) +
+           who_has_ended(wait.absent);
+  }
   const bool is_message = page::is_point_to_point(wait.operation);
   const bool is_one = wait.waiting.size() == 1;
   std::string text = describe(numbers(wait.waiting), wait.waiting.size()) + (is_one ? " has" : " have") +

@@ -38,6 +38,8 @@ void add_operation(RankView& view, const WorkerRecord& record, std::int64_t now_
   if (open != record.entries.end()) return inside(describe_entry(record, *open), open->created_ns);
   if (record.key_since_ns > 0)
     return inside("the wait for the key '" + record.key + "' of a store", record.key_since_ns);
+  if (const RemoteCall* const call = record.remote.awaited())
+    return inside("the call of '" + call->function + "' in worker " + call->worker, call->began_ns);
   if (record.entries.empty()) return;
   view.operation = describe_entry(record, record.entries.back());
   view.operation_s = since(record.entries.back().ended_ns);

@@ -101,7 +101,8 @@ std::optional<WorkerRecord::Entry> entry_of(const page::Record& raw, std::size_t
 
 Activity activity_of(const page::Header& header) {
   return {page::moves_of(header), page::open_of(header), header.asks,
-          (header.forming_ns > 0 ? 1U : 0U) + (header.key_since_ns != 0 ? 1U : 0U)};
+          (header.forming_ns > 0 ? 1U : 0U) + (header.key_since_ns != 0 ? 1U : 0U) +
+              (header.calls.waiting > 0 ? 1U : 0U)};
 }
 
 WorkerRecord::Lost lost_of(const page::Header& header) {
@@ -177,6 +178,9 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
   }
   std::sort(record.entries.begin(), record.entries.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });
+  record.remote = parse_remote_calls(first, second);
+  for (const RemoteCall& call : record.remote.calls)
+    record.moved_ns = std::max({record.moved_ns, call.began_ns, call.ended_ns});
   for (std::size_t i = 0; i < page::max_links; ++i) {
     const std::size_t at = offsetof(page::Page, links) + i * sizeof(page::Link);
     const auto link = read_at<page::Link>(second, at);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/model/remote_calls.h"
 #include "store/base/bytes.h"
 #include "store/base/time.h"
 #include "store/contract/worker_page.h"
@@ -18,7 +19,8 @@ struct Activity {
   std::uint64_t moves = 0;  // operations that began or ended
   std::uint64_t open = 0;   // collectives that it is in, and threads that wait in another way
   std::uint64_t asks = 0;   // polls of a message that has not arrived yet
-  std::uint64_t minor = 0;  // waits that only --hang-note considers: for a first group, or a key of a store
+  std::uint64_t minor = 0;  // waits that only --hang-note considers: for a first group, a key of a store, the
+                            // answer to a remote call
   std::uint64_t pages = 0;  // workers that have recorded anything
 
   bool operator==(const Activity&) const = default;
@@ -75,7 +77,8 @@ struct WorkerRecord {
   std::int64_t moved_ns = 0;      // when an operation last began or ended, or the process became this rank
   Activity activity;
   std::vector<Group> groups;
-  std::vector<Entry> entries;     // the oldest first
+  std::vector<Entry> entries;  // the oldest first
+  RemoteCalls remote{};
   std::vector<page::Link> links;  // its connections with other ranks of the job
 
   [[nodiscard]] const Group* group(std::uint32_t id) const;

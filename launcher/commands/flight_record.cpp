@@ -147,6 +147,7 @@ std::string_view torch_name(page::Operation operation) {
     case page::Operation::flatten:
     case page::Operation::init_process_group:
     case page::Operation::store_wait:
+    case page::Operation::remote_call:
       return "";
   }
   return "";

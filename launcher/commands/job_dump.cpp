@@ -6,6 +6,7 @@
 #include <set>
 
 #include "agent/model/diagnosis.h"
+#include "launcher/commands/call_dump.h"
 #include "launcher/commands/flight_record.h"
 #include "launcher/commands/job_table.h"
 #include "launcher/commands/pickle.h"
@@ -176,6 +177,7 @@ Json worker_json(const WorkerDump& worker) {
   if (worker.seen) {
     json["unix_minus_steady_ns"] = worker.seen->record.unix_minus_steady_ns;
     json["flight"] = flight_of(worker.seen->record);
+    if (worker.seen->record.remote.id >= 0) json["rpc"] = calls_json(worker.seen->record);
   }
   json["threads"] = std::move(threads);
   if (!worker.debugger.empty()) json["debugger"] = worker.debugger;
@@ -200,6 +202,9 @@ std::string to_text(const JobDump& dump) {
       {"RANK", "PID", "PROCESS", "LAST MOVE", "GROUP", "IN", "DONE"}};
   for (const WorkerDump& worker : dump.workers) add_rows(dump, worker, rows);
   text += "\n" + columns(rows);
+  for (const WorkerDump& worker : dump.workers) {
+    if (worker.seen) text += calls_text(worker.seen->record, dump.now.time_since_epoch().count());
+  }
   for (const WorkerDump& worker : dump.workers) text += threads_of(worker);
   return text + advice_in(dump);
 }

@@ -69,6 +69,37 @@ TracedOperation operation_in(const Json& entry, const Json& groups) {
   return operation;
 }
 
+TracedOperation call_in(const Json& call, int id) {
+  constexpr std::int64_t most_id = std::numeric_limits<int>::max();
+  TracedOperation operation;
+  operation.is_served = call.at("served").get<bool>();
+  const auto peer = static_cast<int>(number_in(call, "peer", most_id));
+  operation.caller = operation.is_served ? peer : id;
+  operation.callee = operation.is_served ? id : peer;
+  operation.group = operation.is_served ? "calls of other workers" : "calls to other workers";
+  operation.name = call.at("function").get<std::string>() + (operation.is_served ? " for " : " in ") +
+                   call.at("worker").get<std::string>();
+  operation.sequence = number_in(call, "number", largest);
+  operation.state = call.at("state").get<std::string>();
+  operation.began_ns = number_in(call, "time_began_ns", latest_ns);
+  operation.ended_ns = number_in(call, "time_ended_ns", latest_ns);
+  if (operation.ended_ns != 0) operation.ended_ns = std::max(operation.ended_ns, operation.began_ns);
+  return operation;
+}
+
+// Of one worker.
+std::vector<TracedOperation> operations_of(const Json& worker) {
+  const Json& flight = worker.at("flight");
+  std::vector<TracedOperation> operations;
+  for (const Json& entry : flight.at("entries"))
+    operations.push_back(operation_in(entry, flight.at("pg_config")));
+  if (const auto remote = worker.find("rpc"); remote != worker.end()) {
+    const auto id = static_cast<int>(number_in(*remote, "id", std::numeric_limits<int>::max()));
+    for (const Json& call : remote->at("calls")) operations.push_back(call_in(call, id));
+  }
+  return operations;
+}
+
 agent::SharedClock clock_in(const Json& dump) {
   const auto clock = dump.find("clock");
   if (clock == dump.end() || clock->is_null()) return {};
@@ -86,8 +117,7 @@ TracedNode node_in(const Json& dump) {
     if (flight == worker.end()) continue;
     const auto rank = static_cast<int>(number_in(*flight, "rank", std::numeric_limits<int>::max()));
     const std::int64_t own = number_in(worker, "unix_minus_steady_ns", most_shift, -most_shift);
-    for (const Json& entry : flight->at("entries")) {
-      TracedOperation operation = operation_in(entry, flight->at("pg_config"));
+    for (TracedOperation& operation : operations_of(worker)) {
       operation.rank = rank;
       operation.round = round;
       operation.host = node.host;
@@ -116,7 +146,8 @@ class Tracks {
       return free->track;
     }
     lanes.push_back({next_, end});
-    std::string name = "group " + operation.group + " (" + operation.backend + ")";
+    std::string name =
+        operation.caller >= 0 ? operation.group : "group " + operation.group + " (" + operation.backend + ")";
     if (lanes.size() > 1) name += ", " + std::to_string(lanes.size());
     names_.emplace_back(next_, std::move(name));
     return next_++;
@@ -155,6 +186,7 @@ class Trace {
     for (const TracedOperation& operation : operations_) add(operation);
     add_names();
     add_arrows();
+    add_call_arrows();
     return std::move(events_);
   }
 
@@ -187,7 +219,9 @@ class Trace {
       details["dtype"] = operation.dtype;
     }
     Json event = {{"name", operation.name},
-                  {"cat", operation.is_collective ? "collective" : "other"},
+                  {"cat", operation.is_collective ? "collective"
+                          : operation.caller >= 0 ? "rpc"
+                                                  : "other"},
                   {"ph", operation.ended_ns == 0 ? "B" : "X"},
                   {"pid", operation.rank},
                   {"tid", track},
@@ -195,6 +229,10 @@ class Trace {
                   {"args", std::move(details)}};
     if (operation.ended_ns != 0) event["dur"] = microseconds(operation.ended_ns - operation.began_ns);
     events_.push_back(std::move(event));
+    if (operation.caller >= 0) {
+      auto& ends = remote_calls_[{operation.round, operation.caller, operation.callee, operation.sequence}];
+      (operation.is_served ? ends.second : ends.first) = &operation;
+    }
     if (operation.is_collective)
       calls_[{operation.round, operation.group, operation.members, operation.sequence}][operation.rank] =
           &operation;
@@ -217,26 +255,35 @@ class Trace {
 
   // From the last to come to those that ended after that. A rank that ended before did not wait for it.
   void add_arrows() {
-    int arrow = 0;
     for (const auto& [key, call] : calls_) {
       if (call.size() < 2 || call.size() != count_of(std::get<2>(key))) continue;
       const TracedOperation* const last =
           std::ranges::max_element(call, {}, [](const auto& one) { return one.second->began_ns; })->second;
       for (const auto& [rank, operation] : call) {
         if (operation == last || operation->ended_ns <= last->began_ns) continue;
-        ++arrow;
-        add_end("s", arrow, *last, last->began_ns);
-        add_end("f", arrow, *operation, operation->ended_ns);
+        ++arrow_;
+        add_end("last to come", "s", *last, last->began_ns);
+        add_end("last to come", "f", *operation, operation->ended_ns);
       }
     }
   }
 
-  void add_end(const char* phase, int arrow, const TracedOperation& operation, std::int64_t ns) {
-    events_.push_back(Json{{"name", "last to come"},
+  // From the caller to the callee.
+  void add_call_arrows() {
+    for (const auto& [key, ends] : remote_calls_) {
+      if (ends.first == nullptr || ends.second == nullptr) continue;
+      ++arrow_;
+      add_end("remote call", "s", *ends.first, ends.first->began_ns);
+      add_end("remote call", "f", *ends.second, ends.second->began_ns);
+    }
+  }
+
+  void add_end(const char* name, const char* phase, const TracedOperation& operation, std::int64_t ns) {
+    events_.push_back(Json{{"name", name},
                            {"cat", "order"},
                            {"ph", phase},
                            {"bp", "e"},
-                           {"id", arrow},
+                           {"id", arrow_},
                            {"pid", operation.rank},
                            {"tid", track_of_[&operation]},
                            {"ts", when(ns)}});
@@ -255,6 +302,10 @@ class Trace {
   std::map<const TracedOperation*, int> track_of_;
   std::map<std::tuple<int, std::string, std::string, std::int64_t>, Call>
       calls_;  // by round, group, members, number
+  // At the caller and at the callee, by round, caller, callee, number.
+  std::map<std::tuple<int, int, int, std::int64_t>, std::pair<const TracedOperation*, const TracedOperation*>>
+      remote_calls_;
+  int arrow_ = 0;
 };
 
 }  // namespace

@@ -3,7 +3,8 @@
 //
 // Each rank is a process of the trace, and each of its groups a track; operations that overlap have tracks of
 // their own. If a collective's operations on all ranks of its group are known, arrows lead from the rank that
-// came last to those that waited for it. If all dumps know the job's shared clock, times are those of it, and
+// came last to those that waited for it. A remote call is an operation of its caller and one of its callee,
+// with an arrow from one to the other. If all dumps know the job's shared clock, times are those of it, and
 // the trace has the bound of their error; otherwise they are those of each host's clock.
 #pragma once
 
@@ -33,6 +34,10 @@ struct TracedOperation {
   std::int64_t elements = 0;  // of the input, or else of the output
   std::string dtype;          // PyTorch's name; empty: it has none
   std::string host;
+  // Of a remote call: the ids of both workers. -1: it is none.
+  int caller = -1;
+  int callee = -1;
+  bool is_served = false;  // at the callee
 };
 
 struct TracedNode {

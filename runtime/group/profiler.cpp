@@ -32,12 +32,39 @@ std::uint64_t Profiler::begin_heard(const char* name, const GroupDescription& gr
                        .bytes = bytes,
                        .time_ns = steady_ns(),
                        .success = false};
+  open->event = event;
+  return begin_open(std::move(open));
+}
+
+std::uint64_t Profiler::begin_call_heard(const Call& call) {
+  auto open =
+      std::make_unique<Open>(Open{std::string(call.function), call.row, {}, call.job_rank, call.arrow});
+  open->event = {.kind = ProfilingEvent::Kind::begin,
+                 .id = 0,  // given below
+                 .name = open->name,
+                 .group = {},  // the same
+                 .rank = call.worker,
+                 .sequence = call.number,
+                 .bytes = call.bytes,
+                 .time_ns = steady_ns(),
+                 .success = false};
+  return begin_open(std::move(open));
+}
+
+std::uint64_t Profiler::begin_open(std::unique_ptr<Open> open) {
+  ProfilingEvent event;
   std::shared_ptr<const ProfilingCallback> callback;
   {
     const std::lock_guard lock(mutex_);
-    event.id = ++last_id_;
-    open->event = event;
-    if (trace_) trace_->begin(event, open->job_rank);
+    if (open->arrow) {
+      const std::string row = open->group;
+      for (int next = 2; !in_rows_.insert(open->group).second; ++next)
+        open->group = row + ", " + std::to_string(next);
+      open->event.group = open->group;
+    }
+    open->event.id = ++last_id_;
+    event = open->event;
+    if (trace_) trace_->begin(event, open->job_rank, open->arrow ? &*open->arrow : nullptr);
     open_.emplace(event.id, std::move(open));
     callback = callback_;
   }
@@ -58,7 +85,8 @@ void Profiler::end_heard(std::uint64_t id, bool success) {
     const std::int64_t began = std::exchange(event.time_ns, steady_ns());
     event.kind = ProfilingEvent::Kind::end;
     event.success = success;
-    if (trace_) trace_->end(event, ended->job_rank, began);
+    if (ended->arrow) in_rows_.erase(ended->group);
+    if (trace_) trace_->end(event, ended->job_rank, began, ended->arrow ? &*ended->arrow : nullptr);
     callback = callback_;
   }
   if (callback) (*callback)(ended->event);
@@ -75,7 +103,16 @@ void Profiler::start_trace(const std::string& path) {
   auto trace = std::make_unique<TraceFile>(path);
   const std::lock_guard lock(mutex_);
   trace_ = std::move(trace);
+  path_ = path;
   listening_ = true;
+}
+
+void Profiler::start_trace_once(const std::string& path) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (trace_ && path_ == path) return;
+  }
+  start_trace(path);
 }
 
 void Profiler::stop_trace() {

@@ -133,7 +133,7 @@ void World::init_with(const InitOptions& options) {
     waiting.reset();
     forming.reset();
     if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty() && is_whole_job()) {
-      start_trace(trace_path(*trace, self.rank));
+      profiler().start_trace_once(trace_path(*trace, self.rank));
     }
     if (logs(LogLevel::info)) {
       log(LogLevel::info, "rank " + std::to_string(self.rank) + " of " + std::to_string(self.world_size) +

@@ -14,6 +14,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/quick_clock.h"
+#include "runtime/record/page_words.h"
 
 namespace dlaunch::internal {
 
@@ -22,35 +23,6 @@ namespace {
 // The page has the numbers of our enums.
 static_assert(static_cast<int>(DType::int8) == 0 && static_cast<int>(DType::boolean) == 5 &&
               static_cast<int>(DType::complex128) == 11);
-
-// Writes every word that the agent may read while it changes: in order, so that a reader of one word also
-// sees the seqlock's value that was written before it.
-template <class T>
-void put(T& word, T value) {
-  std::atomic_ref<T>(word).store(value, std::memory_order_release);
-}
-template <class T>
-T get(T& word) {
-  return std::atomic_ref<T>(word).load(std::memory_order_relaxed);
-}
-std::uint64_t add(std::uint64_t& word, std::uint64_t more) {
-  return std::atomic_ref<std::uint64_t>(word).fetch_add(more, std::memory_order_relaxed);
-}
-void raise_to(std::uint64_t& word, std::uint64_t value) {
-  std::atomic_ref<std::uint64_t> there(word);
-  std::uint64_t before = there.load(std::memory_order_relaxed);
-  while (before < value && !there.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
-  }
-}
-
-// Claims a record for writing. Fails if another thread has been writing it since the ring's last round, or
-// writes it in the next one: then this operation is not recorded.
-bool claim(std::uint64_t& seqlock, std::uint64_t writing) {
-  std::uint64_t before = get(seqlock);
-  return before % 2 == 0 && before < writing &&
-         std::atomic_ref<std::uint64_t>(seqlock).compare_exchange_strong(
-             before, writing, std::memory_order_acq_rel, std::memory_order_relaxed);
-}
 
 std::int64_t unix_ns() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -214,6 +186,13 @@ KeyWaitRecord::~KeyWaitRecord() {
   if (page_ != nullptr) put(page_->header.key_since_ns, std::int64_t{0});
 }
 
+AnswerWaitRecord::AnswerWaitRecord() : page_(recorder().page()) {
+  if (page_ != nullptr) add(page_->header.calls.waiting, 1);
+}
+AnswerWaitRecord::~AnswerWaitRecord() {
+  if (page_ != nullptr) add(page_->header.calls.waiting, ~std::uint64_t{0});  // one less
+}
+
 void record_poll() {
   if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
 }
@@ -252,6 +231,8 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
     for (page::Group& group : mapped->groups) std::memset(&group, 0, sizeof group);
     for (page::Record& record : mapped->records) put(record.seqlock, std::uint64_t{0});
     for (page::Link& link : mapped->links) put(link.inode, std::uint64_t{0});
+    for (page::Call& call : mapped->calls) put(call.seqlock, std::uint64_t{0});
+    std::memset(&header.calls, 0, sizeof header.calls);
     for (std::uint64_t* count : {&header.next, &header.collectives_ended, &header.others_begun,
                                  &header.others_ended, &header.waiting, &header.asks})
       put(*count, std::uint64_t{0});

@@ -121,6 +121,19 @@ class KeyWaitRecord {
   page::Page* page_;  // nullptr: another thread's key is shown
 };
 
+// As long as it lives, a thread waits for the answer to a remote call. The agent's --hang-note considers such
+// waits; --hang-timeout does not.
+class AnswerWaitRecord {
+ public:
+  AnswerWaitRecord();
+  ~AnswerWaitRecord();
+  AnswerWaitRecord(const AnswerWaitRecord&) = delete;
+  AnswerWaitRecord& operator=(const AnswerWaitRecord&) = delete;
+
+ private:
+  page::Page* const page_;
+};
+
 // A program has polled a message that has not completed. Long polling counts as waiting.
 void record_poll();
 

@@ -107,23 +107,29 @@ TraceFile::ClockBase TraceFile::clock_base(const std::optional<std::string>& var
 
 TraceFile::~TraceFile() { close(fd_); }
 
-void TraceFile::begin(const ProfilingEvent& event, int job_rank) {
+void TraceFile::begin(const ProfilingEvent& event, int job_rank, const TraceArrow* arrow) {
   open_[event.id] = "{\"ph\": \"B\", \"name\": " + json_string(event.name) + ", \"cat\": \"dlaunch\", " +
-                    place_of(event, job_rank) + ", \"ts\": " + when(event.time_ns) + ", " +
+                    place_of(event, job_rank, arrow != nullptr) + ", \"ts\": " + when(event.time_ns) + ", " +
                     arguments(event, "\"finished\": false") + "}";
   write();
 }
 
-void TraceFile::end(const ProfilingEvent& event, int job_rank, std::int64_t began_ns) {
+void TraceFile::end(const ProfilingEvent& event, int job_rank, std::int64_t began_ns,
+                    const TraceArrow* arrow) {
   open_.erase(event.id);
-  add("{\"ph\": \"X\", \"name\": " + json_string(event.name) + ", \"cat\": \"dlaunch\", " +
-      place_of(event, job_rank) + ", \"ts\": " + when(began_ns) +
-      ", \"dur\": " + microseconds(event.time_ns - began_ns) + ", " +
+  const std::string place = place_of(event, job_rank, arrow != nullptr);
+  add("{\"ph\": \"X\", \"name\": " + json_string(event.name) + ", \"cat\": \"dlaunch\", " + place +
+      ", \"ts\": " + when(began_ns) + ", \"dur\": " + microseconds(event.time_ns - began_ns) + ", " +
       arguments(event, std::string("\"success\": ") + (event.success ? "true" : "false")) + "}");
+  if (arrow != nullptr) {
+    add(std::string("{\"ph\": ") + (arrow->starts ? "\"s\"" : R"("f", "bp": "e")") +
+        R"(, "name": "remote call", "cat": "dlaunch", "id": )" + json_string(arrow->id) + ", " + place +
+        ", \"ts\": " + when(began_ns) + "}");
+  }
   write();
 }
 
-std::string TraceFile::place_of(const ProfilingEvent& event, int job_rank) {
+std::string TraceFile::place_of(const ProfilingEvent& event, int job_rank, bool is_call) {
   const auto [row, is_new] =
       rows_.try_emplace({job_rank, std::string(event.group)}, static_cast<int>(rows_.size()));
   const std::string process = "\"pid\": " + std::to_string(job_rank);
@@ -136,7 +142,7 @@ std::string TraceFile::place_of(const ProfilingEvent& event, int job_rank) {
       add("{\"ph\": \"M\", \"name\": \"process_labels\", " + process +
           ", \"args\": {\"labels\": " + json_string(clock_.about) + "}}");
   }
-  if (is_new) add(naming("thread_name", place, "group " + std::string(event.group)));
+  if (is_new) add(naming("thread_name", place, (is_call ? "" : "group ") + std::string(event.group)));
   return place;
 }
 

@@ -1,7 +1,8 @@
 // A timeline in Chrome's trace event format: a JSON array of complete events ("ph": "X"), and of a "B" for
 // each operation that has not ended. Times are microseconds since 1970 by the job's clock, if dlaunch passed
 // it on (DLAUNCH_CLOCK), so that the files of several hosts can be put together; otherwise by this host's.
-// pid is the rank in the default group, one tid per group.
+// pid is the rank in the default group, one tid per group, and one or more per worker that is called or
+// calls. An arrow ("s" and "f") leads from each remote call to its run in the other worker.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,12 @@
 #include "dlaunch/profiling.h"
 
 namespace dlaunch::internal {
+
+// Joins an operation of one rank to one of another: the end of an arrow, at the operation's begin.
+struct TraceArrow {
+  std::string id;  // the same at both ends, unlike all others
+  bool starts = true;
+};
 
 // The file is complete JSON after each call: also after kill -9, and a hang is visible in it. Used by one
 // thread at a time.
@@ -32,14 +39,16 @@ class TraceFile {
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // `job_rank`: of the process in the default group.
-  void begin(const ProfilingEvent& event, int job_rank);
+  // `job_rank`: of the process in the default group. `arrow`: of a remote call, whose row has the name that
+  // the event gives as its group; none: it is another operation.
+  void begin(const ProfilingEvent& event, int job_rank, const TraceArrow* arrow = nullptr);
   // Also for an operation that had begun before this file. `began_ns`: when it began.
-  void end(const ProfilingEvent& event, int job_rank, std::int64_t began_ns);
+  void end(const ProfilingEvent& event, int job_rank, std::int64_t began_ns,
+           const TraceArrow* arrow = nullptr);
 
  private:
   // "pid" and "tid"; names both the first time.
-  std::string place_of(const ProfilingEvent& event, int job_rank);
+  std::string place_of(const ProfilingEvent& event, int job_rank, bool is_call);
   void add(const std::string& entry);
   void write();
   // Since 1970, in microseconds, of a time of the steady clock.

@@ -47,52 +47,69 @@ const CallFailure abandoned{CallFailure::Kind::exception, "",
 // --- Answers
 // --------------------------------------------------------------------------------------------------
 
-class Agent::RemoteResponder final : public Responder {
+class Agent::LoggedResponder : public Responder {
+ public:
+  explicit LoggedResponder(std::shared_ptr<Agent> agent) : agent_(std::move(agent)) {}
+  CallTag tag;
+
+ protected:
+  // False: the call has its answer already.
+  bool begin_answer(bool success, std::size_t bytes) {
+    if (answered_.exchange(true)) return false;
+    agent_->log_.end(tag, success, bytes);
+    return true;
+  }
+  [[nodiscard]] bool is_answered() const { return answered_; }
+  [[nodiscard]] const std::shared_ptr<Agent>& agent() const { return agent_; }
+
+ private:
+  const std::shared_ptr<Agent> agent_;
+  std::atomic<bool> answered_ = false;
+};
+
+class Agent::RemoteResponder final : public LoggedResponder {
  public:
   RemoteResponder(std::shared_ptr<Agent> agent, std::shared_ptr<Link> link, std::uint64_t number)
-      : agent_(std::move(agent)), link_(std::move(link)), number_(number) {}
+      : LoggedResponder(std::move(agent)), link_(std::move(link)), number_(number) {}
   ~RemoteResponder() override { RemoteResponder::fail(abandoned); }
   void answer(std::string result) override { send(PartHead::result, std::move(result)); }
   void fail(const CallFailure& failure) override {
-    if (!answered_) send(PartHead::failure, to_bytes(failure));
+    if (!is_answered()) send(PartHead::failure, to_bytes(failure));
   }
 
  private:
   void send(PartHead::Kind kind, std::string body) {
-    if (answered_.exchange(true)) return;
+    if (!begin_answer(kind == PartHead::result, body.size())) return;
     link_->send({kind, number_, std::move(body)});
-    agent_->done(1);
+    agent()->done(1);
   }
 
-  const std::shared_ptr<Agent> agent_;
   const std::shared_ptr<Link> link_;
   const std::uint64_t number_;
-  std::atomic<bool> answered_ = false;
 };
 
-class Agent::LocalResponder final : public Responder {
+class Agent::LocalResponder final : public LoggedResponder {
  public:
   LocalResponder(std::shared_ptr<Agent> agent, std::uint64_t number)
-      : agent_(std::move(agent)), number_(number) {}
+      : LoggedResponder(std::move(agent)), number_(number) {}
   ~LocalResponder() override { LocalResponder::fail(abandoned); }
   void answer(std::string result) override { end(std::move(result)); }
   void fail(const CallFailure& failure) override { end(failure); }
 
  private:
   void end(CallOutcome outcome) {
-    if (answered_.exchange(true)) return;
+    const auto* const result = std::get_if<std::string>(&outcome);
+    if (!begin_answer(result != nullptr, result != nullptr ? result->size() : 0)) return;
     std::vector<CallTable::Ended> ended;
     {
-      const std::lock_guard lock(agent_->mutex_);
-      agent_->calls_to_self_.answer(number_, std::move(outcome), ended);
+      const std::lock_guard lock(agent()->mutex_);
+      agent()->calls_to_self_.answer(number_, std::move(outcome), ended);
     }
-    for (CallTable::Ended& one : ended) one.receiver->finish(std::move(one.outcome));
-    agent_->done(1 + ended.size());
+    agent()->finish(std::move(ended));
+    agent()->done(1);
   }
 
-  const std::shared_ptr<Agent> agent_;
   const std::uint64_t number_;
-  std::atomic<bool> answered_ = false;
 };
 
 // --- Beginning
@@ -107,11 +124,13 @@ Agent::Agent(const Options& options)
       threads_(std::make_shared<PollingThreads>(options.threads)),
       timer_([] { return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); }),
       self_{options.name, options.id, options.host, {}},
+      log_({options.page, options.id, options.name, options.job_rank, options.generation}),
       hooks_{[this](Peer& peer) { connect(peer); }, [this](Deadline deadline) { wake_at(deadline); },
-             [this](std::size_t calls) { done(calls); },
+             [this](std::vector<CallTable::Ended> ended) { finish(std::move(ended)); },
              [this](std::uint32_t worker, std::string result) {
                if (observer_.on_late_result) observer_.on_late_result(worker, std::move(result));
-             }},
+             },
+             &log_},
       last_token_(host_listener_token),
       calls_to_self_("this worker"),
       timer_at_(Deadline::max().time_since_epoch().count()) {
@@ -153,11 +172,21 @@ void Agent::call_self(CallTable::Call call, std::string body) {
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
+    const std::string function = call.function;
     number = calls_to_self_.begin(std::move(call));
+    CallTag& tag = calls_to_self_.tag_of(number);
+    tag = log_.begin({.is_served = false,
+                      .peer = self_.id,
+                      .worker = self_.name,
+                      .function = function,
+                      .number = number,
+                      .bytes = body.size()});
+    log_.advance(tag);
   }
   if (deadline != Deadline::max()) wake_at(deadline);
   std::vector<PollingThreads::Task> tasks;
-  take_call(self_.id, std::move(body), std::make_shared<LocalResponder>(shared_from_this(), number), tasks);
+  take_call(self_.id, std::move(body), number, std::make_shared<LocalResponder>(shared_from_this(), number),
+            tasks);
   threads_->post(std::move(tasks));
 }
 
@@ -243,7 +272,8 @@ void Agent::on_event(std::uint64_t token, std::uint32_t events) {
   if (token == host_listener_token) return accept_connections(*host_listener_);
   const std::shared_ptr<Link> link = find_link(token);
   if (!link) return authenticate(token);
-  if ((events & EPOLLOUT) != 0) link->on_writable();
+  if ((events & EPOLLOUT) != 0 && link->on_writable() && link->callee)
+    peers_[*link->callee]->on_drained(*link);
   constexpr std::uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
   if ((events & (EPOLLIN | end)) != 0) read(link, (events & end) != 0);
 }
@@ -301,20 +331,41 @@ void Agent::on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessag
     }
     if (message.kind == PartHead::goodbye) continue;
     if (message.kind != PartHead::request || !link->caller) return link->end();
-    take_call(*link->caller, std::move(message.body),
+    take_call(*link->caller, std::move(message.body), message.number,
               std::make_shared<RemoteResponder>(shared_from_this(), link, message.number), tasks);
   }
   if (!tasks.empty()) threads_->post(std::move(tasks));
 }
 
-void Agent::take_call(std::uint32_t caller, std::string body, std::shared_ptr<Responder> responder,
-                      std::vector<PollingThreads::Task>& tasks) {
+void Agent::take_call(std::uint32_t caller, std::string body, std::uint64_t number,
+                      std::shared_ptr<LoggedResponder> responder, std::vector<PollingThreads::Task>& tasks) {
   ++busy_;
   ++calls_so_far_;
   if (ending_) return responder->fail({CallFailure::Kind::ending, "", ""});
+  CallTag& tag = responder->tag;
   IncomingCall call{caller, std::move(body), std::move(responder)};
   if (observer_.serve_at_once && observer_.serve_at_once(call)) return;
-  tasks.emplace_back([this, call = std::move(call)]() mutable { serve_(std::move(call)); });
+  tag = log_.begin({.is_served = true,
+                    .peer = caller,
+                    .worker = peers_[caller]->worker().name,
+                    .function = observer_.function_of ? observer_.function_of(call) : std::string_view(),
+                    .number = number,
+                    .bytes = call.body.size()});
+  tasks.emplace_back([this, tag, call = std::move(call)]() mutable {
+    log_.advance(tag);
+    serve_(std::move(call));
+  });
+}
+
+// The receivers of calls that have ended get to know it.
+void Agent::finish(std::vector<CallTable::Ended> ended) {
+  if (ended.empty()) return;
+  for (CallTable::Ended& one : ended) {
+    const auto* const result = std::get_if<std::string>(&one.outcome);
+    log_.end(one.tag, result != nullptr, result != nullptr ? result->size() : 0);
+    one.receiver->finish(std::move(one.outcome));
+  }
+  done(ended.size());
 }
 
 void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
@@ -359,8 +410,7 @@ void Agent::on_timer() {
     pending_.drop_expired();
     if (!pending_.empty()) wake_at(deadline_after(PendingConnections::handshake_timeout));
   }
-  for (CallTable::Ended& one : ended) one.receiver->finish(std::move(one.outcome));
-  if (!ended.empty()) done(ended.size());
+  finish(std::move(ended));
   accept_connections(*listener_);  // if there were no descriptors before
   if (host_listener_ && host_listener_->is_open()) accept_connections(*host_listener_);
 }

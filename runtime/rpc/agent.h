@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/rpc/call_log.h"
 #include "runtime/rpc/link.h"
 #include "runtime/rpc/peer.h"
 #include "runtime/rpc/polling_threads.h"
@@ -36,6 +37,8 @@ class Agent : public std::enable_shared_from_this<Agent> {
     // Serves the call on the thread that has read it, and so without a thread for functions. False: it is to
     // be served as the others are.
     std::function<bool(const IncomingCall& call)> serve_at_once;
+    // The function that is called, for the log.
+    std::function<std::string_view(const IncomingCall& call)> function_of;
     std::function<void(std::uint32_t worker)> on_link_lost;
     std::function<void(std::uint32_t worker, std::string result)> on_late_result;
   };
@@ -43,9 +46,12 @@ class Agent : public std::enable_shared_from_this<Agent> {
     std::string name;
     std::uint32_t id;
     std::string host;
-    std::string address;  // to listen at; numeric
-    int threads;          // that run functions
-    bool on_host = true;  // workers of this host use Unix sockets
+    std::string address;         // to listen at; numeric
+    int threads;                 // that run functions
+    bool on_host = true;         // workers of this host use Unix sockets
+    page::Page* page = nullptr;  // as in CallLog::Options, as the next two
+    std::uint16_t generation = 0;
+    int job_rank = 0;
   };
   // Listens. Throws DistNetworkError or DistBackendError.
   static std::shared_ptr<Agent> make(const Options& options);
@@ -53,6 +59,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   Agent& operator=(const Agent&) = delete;
 
   [[nodiscard]] const WorkerContact& self() const { return self_; }
+  [[nodiscard]] CallLog& log() { return log_; }
   // Calls can arrive from now on. `workers`: all, by id. Throws DistBackendError.
   void start(const std::vector<WorkerContact>& workers, Serve serve, Observer observer = {});
 
@@ -78,6 +85,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   bool end(const std::string& why, Deadline deadline);
 
  private:
+  class LoggedResponder;
   class RemoteResponder;
   class LocalResponder;
 
@@ -92,9 +100,10 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void read(const std::shared_ptr<Link>& link, bool hung_up);
   void on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessage>& messages);
   void lose(const std::shared_ptr<Link>& link, const std::string& why);
-  void take_call(std::uint32_t caller, std::string body, std::shared_ptr<Responder> responder,
-                 std::vector<PollingThreads::Task>& tasks);
+  void take_call(std::uint32_t caller, std::string body, std::uint64_t number,
+                 std::shared_ptr<LoggedResponder> responder, std::vector<PollingThreads::Task>& tasks);
   void call_self(CallTable::Call call, std::string body);
+  void finish(std::vector<CallTable::Ended> ended);
   void connect(Peer& peer);
   void connect_now(Peer& peer);
   void done(std::size_t calls);
@@ -105,6 +114,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   std::optional<Descriptor> listener_;
   std::optional<Descriptor> host_listener_;
   WorkerContact self_;
+  CallLog log_;
   Serve serve_;
   Observer observer_;
   const Peer::Hooks hooks_;

@@ -1,6 +1,8 @@
 #include "dlaunch/future.h"
 
+#include "dlaunch/rpc.h"
 #include "runtime/base/deadline.h"
+#include "runtime/record/recorder.h"
 
 namespace dlaunch {
 using namespace internal;
@@ -41,6 +43,9 @@ bool State::is_done() const {
 
 bool State::wait(std::optional<std::chrono::milliseconds> timeout) const {
   std::unique_lock lock(mutex_);
+  if (done_) return true;
+  std::optional<AnswerWaitRecord> waiting;
+  if (run_ == rpc::rpc_detail::run_callback) waiting.emplace();
   const auto is_done = [&] { return done_; };
   if (timeout) return completed_.wait_until(lock, deadline_after(*timeout), is_done);
   completed_.wait(lock, is_done);

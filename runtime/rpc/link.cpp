@@ -31,17 +31,19 @@ void Link::watch() {
   change(poll_, socket_.get(), token_, waits_for_room_ ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_ADD);
 }
 
-void Link::send(RpcMessage message) {
+bool Link::send(RpcMessage message) {
   const std::lock_guard lock(write_mutex_);
   queue_.push(std::move(message));
   if (!waits_for_room_) write();
+  return queue_.is_empty();
 }
 
-void Link::on_writable() {
+bool Link::on_writable() {
   const std::lock_guard lock(write_mutex_);
-  if (!std::exchange(waits_for_room_, false)) return;
+  if (!std::exchange(waits_for_room_, false)) return false;
   write();
   if (!waits_for_room_) change(poll_, socket_.get(), token_, EPOLLIN, EPOLL_CTL_MOD);
+  return queue_.is_empty();
 }
 
 // The kernel reports room only to those that ask: a Unix socket would report it after each message.

@@ -31,10 +31,10 @@ class Link {
   void watch();
 
   // Sends what the kernel takes at once; the rest follows when there is room. Does nothing more than keep the
-  // message if the connection is lost: the reader finds that.
-  void send(RpcMessage message);
-  // There is room again.
-  void on_writable();
+  // message if the connection is lost: the reader finds that. Returns whether all is sent.
+  bool send(RpcMessage message);
+  // There is room again. Returns whether all is sent now.
+  bool on_writable();
 
   // Reads all that has arrived. One thread at a time does it; others return at once and leave it to that one.
   // Calls the handler with the messages in order, and, once, with the reason why the connection has ended.

@@ -23,7 +23,14 @@ void Peer::begin(CallTable::Call call, std::string body) {
   } else {
     in_time = room_.wait_until(lock, deadline, may_begin);
   }
+  const std::string function = call.function;
   const std::uint64_t number = calls_.begin(std::move(call));
+  calls_.tag_of(number) = hooks_.log->begin({.is_served = false,
+                                             .peer = worker_.id,
+                                             .worker = worker_.name,
+                                             .function = function,
+                                             .number = number,
+                                             .bytes = body.size()});
   RpcMessage message{PartHead::request, number, std::move(body)};
   if (!closed_.empty() || !in_time) {
     unsent_.push_back(std::move(message));
@@ -37,7 +44,7 @@ void Peer::begin(CallTable::Call call, std::string body) {
     return deliver(lock, std::move(ended));
   }
   if (link_) {
-    link_->send(std::move(message));
+    send(std::move(message));
   } else {
     unsent_.push_back(std::move(message));
     if (!std::exchange(is_connecting_, true)) hooks_.connect(*this);
@@ -49,8 +56,26 @@ void Peer::on_connected(std::shared_ptr<Link> link) {
   const Lock lock(mutex_);
   is_connecting_ = false;
   link_ = std::move(link);
-  for (RpcMessage& message : unsent_) link_->send(std::move(message));
+  for (RpcMessage& message : unsent_) send(std::move(message));
   unsent_.clear();
+}
+
+// REQUIRES: mutex_ is held, and there is a connection.
+void Peer::send(RpcMessage message) {
+  queued_.push_back(message.number);
+  if (link_->send(std::move(message))) mark_sent();
+}
+
+void Peer::mark_sent() {
+  for (const std::uint64_t number : queued_) {
+    if (calls_.waits(number)) hooks_.log->advance(calls_.tag_of(number));
+  }
+  queued_.clear();
+}
+
+void Peer::on_drained(const Link& link) {
+  const Lock lock(mutex_);
+  if (&link == link_.get()) mark_sent();
 }
 
 void Peer::on_message(const Link& link, RpcMessage& message) {
@@ -89,6 +114,7 @@ void Peer::fail_all(const Link* link, const std::string& why) {
   link_ = nullptr;
   is_connecting_ = false;
   unsent_.clear();
+  queued_.clear();
   deliver(lock, std::move(ended));
 }
 
@@ -110,8 +136,7 @@ void Peer::deliver(Lock& lock, std::vector<CallTable::Ended> ended) {
   if (ended.empty()) return;
   room_.notify_all();
   lock.unlock();
-  for (CallTable::Ended& one : ended) one.receiver->finish(std::move(one.outcome));
-  hooks_.on_ended(ended.size());
+  hooks_.on_ended(std::move(ended));
 }
 
 std::string Peer::waiting_calls() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/rpc/call_log.h"
 #include "runtime/rpc/link.h"
 #include "runtime/rpc/worker_contact.h"
 #include "runtime/rpc_protocol/call_table.h"
@@ -19,10 +20,11 @@ namespace dlaunch::internal {
 class Peer {
  public:
   struct Hooks {
-    std::function<void(Peer&)> connect;         // then on_connected() or fail_all() comes; does not block
-    std::function<void(Deadline)> wake_at;      // then expire() comes
-    std::function<void(std::size_t)> on_ended;  // so many calls have ended, and their receivers know
+    std::function<void(Peer&)> connect;     // then on_connected() or fail_all() comes; does not block
+    std::function<void(Deadline)> wake_at;  // then expire() comes
+    std::function<void(std::vector<CallTable::Ended>)> on_ended;
     std::function<void(std::uint32_t worker, std::string result)> on_late_result;  // of a call that had ended
+    CallLog* log;
   };
   // REQUIRES: the hooks may be called as long as this lives.
   Peer(WorkerContact worker, const Hooks& hooks)
@@ -36,6 +38,8 @@ class Peer {
   void begin(CallTable::Call call, std::string body);
 
   void on_connected(std::shared_ptr<Link> link);
+  // All that was queued is sent.
+  void on_drained(const Link& link);
   // An answer, or the goodbye of the worker, on that connection.
   void on_message(const Link& link, RpcMessage& message);
   // Ends the calls if this is the connection on which they were sent; nullptr: in any case. `why` continues
@@ -51,6 +55,8 @@ class Peer {
  private:
   using Lock = std::unique_lock<std::mutex>;
   [[nodiscard]] CallTable::WasSent was_sent() const;
+  void send(RpcMessage message);
+  void mark_sent();
   void deliver(Lock& lock, std::vector<CallTable::Ended> ended);
 
   const WorkerContact worker_;
@@ -62,8 +68,9 @@ class Peer {
   CallTable calls_;
   std::shared_ptr<Link> link_;
   bool is_connecting_ = false;
-  std::vector<RpcMessage> unsent_;  // for the connection that is being made
-  std::string closed_;              // why; empty: it is not
+  std::vector<RpcMessage> unsent_;     // for the connection that is being made
+  std::vector<std::uint64_t> queued_;  // calls that are on their way to the connection
+  std::string closed_;                 // why; empty: it is not
 };
 
 }  // namespace dlaunch::internal

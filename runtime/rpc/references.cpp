@@ -57,9 +57,13 @@ void References::change(const Change& change) {
   {
     const std::lock_guard lock(mutex_);
     change(table_, actions);
+    count();
   }
   perform(actions);
 }
+
+// REQUIRES: mutex_ is held.
+void References::count() { agent_->log().set_references(table_.owned(), table_.held(), table_.unsettled()); }
 
 void References::perform(const ReferenceTable::Actions& actions) {
   for (const ReferenceAction& action : actions) {
@@ -194,6 +198,7 @@ std::shared_ptr<References::Handle> References::own(Value value) {
   const ReferenceId id = table_.create();
   values_.emplace(id, promise);
   ready_.try_emplace(id).first->second.set_value();
+  count();
   return std::make_shared<Handle>(shared_from_this(), id);
 }
 
@@ -201,6 +206,7 @@ std::shared_ptr<References::Handle> References::create_at(std::uint32_t owner, s
   const std::lock_guard lock(mutex_);
   const auto [id, epoch] = table_.create_at(owner);
   ready_.try_emplace(id);
+  count();
   request = to_bytes(ReferenceMessage{ReferenceMessage::Kind::add, id, epoch});
   return std::make_shared<Handle>(shared_from_this(), id);
 }
@@ -247,6 +253,7 @@ void References::append(std::string& message, std::span<const std::shared_ptr<Ha
         passed.push_back({handle->id(), table_.pass(handle->id(), to)});
       }
     }
+    if (!handles.empty()) count();
   }
   append_references(message, passed);
 }
@@ -326,6 +333,7 @@ std::optional<Promise<References::Value>> References::on_create(std::uint32_t fr
   const std::lock_guard lock(mutex_);
   const bool is_own = from == agent_->self().id;
   if (id.owner != agent_->self().id || (!is_own && !table_.on_create(from, id, epoch))) return std::nullopt;
+  count();
   return values_.try_emplace(id, Promise<Value>(rpc::rpc_detail::run_callback)).first->second;
 }
 

@@ -31,7 +31,7 @@ class References : public std::enable_shared_from_this<References> {
   using Handle = ReferenceHandle;
 
   // The calls by which the workers keep references; functions of programs have other names.
-  static constexpr std::string_view message_function = "dlaunch.reference";
+  static constexpr std::string_view message_function = reference_function;
   static constexpr std::string_view create_function = "dlaunch.create";
   static constexpr std::string_view fetch_function = "dlaunch.fetch";
 
@@ -97,6 +97,7 @@ class References : public std::enable_shared_from_this<References> {
   void change(const Change& change);
   void perform(const ReferenceTable::Actions& actions);
   void forget(const ReferenceTable::Actions& actions);
+  void count();
   void send(const SendReference& message);
   void retry(const SendReference& message);
   void keep_trying();

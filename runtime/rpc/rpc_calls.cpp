@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "dlaunch/rpc.h"
+#include "dlaunch/rpc_info.h"
 #include "runtime/rpc/function_table.h"
 #include "runtime/rpc/outgoing_call.h"
 #include "runtime/rpc/rpc_world.h"
@@ -41,6 +42,8 @@ std::vector<WorkerInfo> get_worker_infos() {
   }
   return all;
 }
+
+DebugInfo get_debug_info() { return RpcWorld::get().member("get_debug_info")->agent->log().info(); }
 
 namespace rpc_detail {
 

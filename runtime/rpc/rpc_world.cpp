@@ -7,7 +7,10 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/host_name.h"
 #include "runtime/base/process_end.h"
+#include "runtime/group/profiler.h"
 #include "runtime/group/world.h"
+#include "runtime/record/crash_recorder.h"
+#include "runtime/record/recorder.h"
 #include "runtime/rendezvous/job_store.h"
 #include "runtime/rendezvous/key_value_store.h"
 #include "runtime/rendezvous/local_address.h"
@@ -15,6 +18,7 @@
 #include "store/base/random.h"
 #include "store/base/text.h"
 #include "store/client/prefix_store.h"
+#include "store/contract/worker_env.h"
 
 namespace dlaunch::internal {
 
@@ -58,6 +62,21 @@ Place find_place(const rpc::RpcOptions& options, Deadline deadline) {
   if (method.kind == InitMethod::Kind::file) place.self.store_is_served = true;
   place.store = open_job_store(method, place.self, deadline);
   return place;
+}
+
+// What the job wants to know of this process: init_process_group may come later, or never. Returns the
+// process's rank in the job.
+int open_records(int rank) {
+  const auto job = identify(process_environment);
+  if (!job || world().preset()) return rank;
+  const auto page = process_environment(store::env::worker_page);
+  if (page && recorder().page() == nullptr) {
+    recorder().open(*page, job->rank, job->world_size);
+    record_crashes(recorder().page());
+  }
+  const auto trace = process_environment("DLAUNCH_TRACE");
+  if (trace && !trace->empty()) profiler().start_trace_once(trace_path(*trace, job->rank));
+  return job->rank;
 }
 
 void end_at_process_end() {
@@ -146,13 +165,17 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
   const std::string& master = place.self.master.host;
   auto made = std::make_shared<Member>();
   made->timeout = options.rpc_timeout;
+  const int job_rank = open_records(place.self.rank);
+  int& generation = generations_[place.store->compare_set("dlaunch/store", "", std::to_string(random_u64()))];
   made->agent = Agent::make({.name = name,
                              .id = static_cast<std::uint32_t>(place.self.rank),
                              .host = host_name(),
                              .address = probable_address(master),
                              .threads = options.num_worker_threads,
-                             .on_host = process_environment("DLAUNCH_RPC_UNIX") != "0"});
-  int& generation = generations_[place.store->compare_set("dlaunch/store", "", std::to_string(random_u64()))];
+                             .on_host = process_environment("DLAUNCH_RPC_UNIX") != "0",
+                             .page = recorder().page(),
+                             .generation = static_cast<std::uint16_t>(generation),
+                             .job_rank = job_rank});
   const std::string prefix = "dlaunch/" + place.self.round + "/rpc/" + std::to_string(generation++);
   const bool serves_store = place.self.rank == 0 && !place.self.store_is_served;
   made->workers = std::make_shared<WorkerSet>(std::make_shared<PrefixStore>(prefix, place.store),
@@ -165,6 +188,7 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
   made->agent->start(
       made->workers->workers(), [context](IncomingCall call) { serve(context, std::move(call)); },
       {.serve_at_once = [references](const IncomingCall& call) { return serve_message(*references, call); },
+       .function_of = function_of,
        .on_link_lost = [references](std::uint32_t worker) { references->on_link_lost(worker); },
        .on_late_result = [references](std::uint32_t worker,
                                       const std::string& result) { references->discard(worker, result); }});

@@ -124,6 +124,16 @@ void serve_when_ready(const Served& served) {
 
 }  // namespace
 
+std::string_view function_of(const IncomingCall& call) {
+  const std::optional<WithReferences> parts = split_references(call.body);
+  std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
+  if (request && request->head.function == References::fetch_function) return "to_here";
+  if (request && request->head.function == References::create_function)
+    request =
+        parse_request(request->arguments.substr(std::min(request->arguments.size(), reference_message_size)));
+  return request ? request->head.function : std::string_view();
+}
+
 bool serve_message(References& references, const IncomingCall& call) {
   const std::optional<WithReferences> parts = split_references(call.body);
   const std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;

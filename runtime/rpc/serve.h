@@ -26,6 +26,9 @@ void serve(const ServeContext& context, IncomingCall call);
 // The same if the call is a message between the workers' References; else false. Does not block.
 bool serve_message(References& references, const IncomingCall& call);
 
+// The function of the program that the call is for, for messages; empty: it does not decode.
+std::string_view function_of(const IncomingCall& call);
+
 // Name and text of the exception, for its caller.
 CallFailure failure_of(const std::exception_ptr& error);
 

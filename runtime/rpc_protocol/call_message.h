@@ -15,6 +15,8 @@
 namespace dlaunch::internal {
 
 inline constexpr std::size_t longest_function_name = 256;
+// The call by which workers keep their references; functions of programs have other names.
+inline constexpr std::string_view reference_function = "dlaunch.reference";
 inline constexpr std::size_t longest_failure_text = std::size_t{64} * 1024;
 
 // Of which function a call is. `signature`: of its arguments and result (codec.h).

@@ -30,7 +30,9 @@ CallTable::Waiting CallTable::take(std::unordered_map<std::uint64_t, Waiting>::i
 
 void CallTable::answer(std::uint64_t number, CallOutcome outcome, std::vector<Ended>& ended) {
   const auto at = calls_.find(number);
-  if (at != calls_.end()) ended.push_back({take(at).call.receiver, std::move(outcome)});
+  if (at == calls_.end()) return;
+  const Call call = take(at).call;
+  ended.push_back({call.receiver, std::move(outcome), call.tag});
 }
 
 void CallTable::expire(Deadline now, const WasSent& was_sent, std::vector<Ended>& ended) {
@@ -41,7 +43,8 @@ void CallTable::expire(Deadline now, const WasSent& was_sent, std::vector<Ended>
         {call.receiver,
          NoAnswer{NoAnswer::Kind::timeout, callee_ + " did not answer " + quoted(call.function) + " within " +
                                                to_words(std::chrono::duration_cast<Duration>(call.timeout)) +
-                                               "; " + known}});
+                                               "; " + known},
+         call.tag});
   }
 }
 
@@ -54,7 +57,8 @@ void CallTable::lose(const std::string& why, const WasSent& was_sent, std::vecto
         {call.receiver,
          NoAnswer{NoAnswer::Kind::lost,
                   quoted(call.function) + (was_sent(number) ? " was sent, no answer: " : " was not sent: ") +
-                      callee_ + " " + why}});
+                      callee_ + " " + why},
+         call.tag});
   }
 }
 

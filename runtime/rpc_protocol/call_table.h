@@ -27,6 +27,14 @@ struct NoAnswer {
 // A result's bytes, the callee's failure, or none of both.
 using CallOutcome = std::variant<std::string, CallFailure, NoAnswer>;
 
+// By which the call is known to the log of calls (runtime/rpc/call_log.h).
+struct CallTag {
+  std::uint64_t record = 0;   // 0: it has none
+  std::int64_t began_ns = 0;  // 0: the call is not logged
+  std::uint64_t span = 0;     // of the timeline; 0: none
+  bool is_served = false;
+};
+
 // Who waits for the outcome. finish() is called once.
 class CallReceiver {
  public:
@@ -50,16 +58,21 @@ class CallTable {
     Deadline deadline;                  // max(): none
     std::chrono::milliseconds timeout;  // for messages
     std::shared_ptr<CallReceiver> receiver;
+    CallTag tag = {};
   };
   // Whether there is room for a call of so many bytes.
   [[nodiscard]] bool has_room(std::size_t bytes) const;
   // Returns the call's number, which is higher than all earlier ones.
   std::uint64_t begin(Call call);
 
+  // The tag of a call that waits.
+  CallTag& tag_of(std::uint64_t number) { return calls_.at(number).call.tag; }
+
   // A call that has ended: receiver->finish(outcome) is to be called.
   struct Ended {
     std::shared_ptr<CallReceiver> receiver;
     CallOutcome outcome;
+    CallTag tag = {};
   };
   // Appends to `ended`. An answer to a call that has ended already is ignored: it came late.
   void answer(std::uint64_t number, CallOutcome outcome, std::vector<Ended>& ended);

@@ -35,15 +35,21 @@ std::optional<ReferenceMessage> parse_reference_message(std::string_view bytes) 
 // --- Handles
 // --------------------------------------------------------------------------------------------------
 
+std::pair<ReferenceTable::Place, bool> ReferenceTable::add(const ReferenceId& id) {
+  const auto added = entries_.try_emplace(id);
+  if (added.second && id.owner == self_) ++owned_;
+  return added;
+}
+
 ReferenceId ReferenceTable::create() {
   const ReferenceId id{self_, self_, ++last_number_};
-  entries_[id].state = State::ready;
+  add(id).first->second.state = State::ready;
   return id;
 }
 
 ReferenceTable::Creation ReferenceTable::create_at(WorkerId owner) {
   const ReferenceId id{owner, self_, ++last_number_};
-  Entry& entry = entries_[id];
+  Entry& entry = add(id).first->second;
   entry.epoch = ++last_epoch_;
   return {id, entry.epoch};
 }
@@ -82,6 +88,7 @@ void ReferenceTable::end_if_unused(Place at, Actions& actions) {
   } else if (entry.state == State::ready) {
     actions.emplace_back(SendReference{id.owner, {ReferenceMessage::Kind::drop, id, entry.epoch}});
   }
+  if (id.owner == self_) --owned_;
   entries_.erase(at);
 }
 
@@ -95,11 +102,6 @@ void ReferenceTable::break_up(Place at, Actions& actions) {
 bool ReferenceTable::is_ready(const ReferenceId& id) const {
   const auto at = entries_.find(id);
   return at != entries_.end() && at->second.state == State::ready;
-}
-
-std::size_t ReferenceTable::owned() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(entries_, [&](const auto& one) { return one.first.owner == self_; }));
 }
 
 // --- Passing
@@ -130,7 +132,7 @@ void ReferenceTable::unpin(WorkerId to, std::uint64_t token, Actions& actions) {
 bool ReferenceTable::on_passed(WorkerId from, const ReferenceId& id, std::uint64_t number, Actions& actions) {
   const Token token{from, number};
   if (rejected_.erase(token) > 0) return false;
-  const auto [at, is_new] = entries_.try_emplace(id);
+  const auto [at, is_new] = add(id);
   Entry& entry = at->second;
   if (!is_new) ++entry.handles;
   received_.insert(token);
@@ -164,7 +166,7 @@ void ReferenceTable::settle(Entry& entry, Actions& actions) {
 
 bool ReferenceTable::on_create(WorkerId from, const ReferenceId& id, std::uint64_t epoch) {
   if (dead_.contains(from) || never_.erase(id) > 0) return false;
-  const auto [at, is_new] = entries_.try_emplace(id);
+  const auto [at, is_new] = add(id);
   if (!is_new) return false;
   at->second.handles = 0;
   at->second.state = State::ready;

@@ -112,7 +112,7 @@ class ReferenceTable {
   [[nodiscard]] bool has(const ReferenceId& id) const { return entries_.contains(id); }
   [[nodiscard]] bool is_ready(const ReferenceId& id) const;
   // What is left: values that live here, references to others', tokens that are not settled.
-  [[nodiscard]] std::size_t owned() const;
+  [[nodiscard]] std::size_t owned() const { return owned_; }
   [[nodiscard]] std::size_t held() const { return entries_.size() - owned(); }
   [[nodiscard]] std::size_t unsettled() const { return passes_.size(); }
 
@@ -141,6 +141,7 @@ class ReferenceTable {
   };
   using Place = std::map<ReferenceId, Entry>::iterator;
 
+  std::pair<Place, bool> add(const ReferenceId& id);
   void settle(Entry& entry, Actions& actions);
   void end_if_unused(Place at, Actions& actions);
   void break_up(Place at, Actions& actions);
@@ -154,6 +155,7 @@ class ReferenceTable {
   std::uint64_t last_epoch_ = 0;
   std::uint64_t last_token_ = 0;
   std::map<ReferenceId, Entry> entries_;
+  std::size_t owned_ = 0;                 // of these
   std::map<std::uint64_t, Pass> passes_;  // by token
   std::set<Token> received_;              // and not settled
   std::set<Token> rejected_;              // asked for before they came

@@ -19,12 +19,13 @@
 #include <type_traits>
 
 #include "store/base/namespaces.h"
+#include "store/contract/calls_page.h"
 #include "store/contract/crash_page.h"
 
 namespace dlaunch::store::page {
 
 inline constexpr std::uint64_t magic = 0x4547415057434C44;  // "DLCWPAGE", written last of the header
-inline constexpr std::uint32_t version = 3;
+inline constexpr std::uint32_t version = 4;
 inline constexpr std::size_t max_records = 2048;
 inline constexpr std::size_t max_groups = 128;
 inline constexpr std::size_t max_runs = 8;
@@ -57,8 +58,9 @@ enum class Operation : std::uint8_t {
   flatten,
   init_process_group,  // has no record: see Header::forming_ns
   store_wait,          // nor has this: see Header::key_since_ns
+  remote_call,         // nor this: see Page::calls
 };
-inline constexpr Operation last_operation = Operation::store_wait;
+inline constexpr Operation last_operation = Operation::remote_call;
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(last_operation) + 1> operation_names{
     "collective",
     "all_reduce",
@@ -85,7 +87,8 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(last_oper
     "DeviceMesh",
     "DeviceMesh::flatten",
     "init_process_group",
-    "store.wait"};
+    "store.wait",
+    "a remote call"};
 
 inline std::string name_of(Operation operation) {
   return std::string(operation_names[static_cast<std::size_t>(operation)]);
@@ -97,7 +100,7 @@ constexpr bool is_point_to_point(Operation operation) {
 
 // The ranks rendezvous through the store, to make a group.
 constexpr bool is_meeting(Operation operation) {
-  return operation >= Operation::new_group && operation != Operation::store_wait;
+  return operation >= Operation::new_group && operation < Operation::store_wait;
 }
 
 // Operations with a sequence number in their group.
@@ -161,12 +164,14 @@ struct Header {
 
   Crash crash;
 
-  std::array<std::uint8_t, 4096 - 184 - sizeof(Crash)> reserved_too;
+  CallCounts calls;
+
+  std::array<std::uint8_t, 4096 - 184 - sizeof(Crash) - sizeof(CallCounts)> reserved_too;
 };
 
-// How often operations have begun or ended.
+// How often operations and remote calls have begun or ended.
 constexpr std::uint64_t moves_of(const Header& header) {
-  return header.next + header.collectives_ended + header.others_ended;
+  return header.next + header.collectives_ended + header.others_ended + moves_of(header.calls);
 }
 // Collectives that have not ended, and threads that wait for other ranks in other ways.
 constexpr std::uint64_t open_of(const Header& header) {
@@ -227,6 +232,7 @@ struct Page {
   std::array<Group, max_groups> groups;
   std::array<Record, max_records> records;
   std::array<Link, max_links> links;  // a ring: with more, the oldest are lost
+  std::array<Call, max_calls> calls;
 };
 
 static_assert(sizeof(Header) == 4096 && offsetof(Header, next) == 64 && sizeof(Group) == 256 &&

@@ -25,6 +25,9 @@ MadePage good_page() {
   page.enter(2, page::Operation::barrier, 1, 300);
   page.enter(1, page::Operation::recv, 1, 400);
   page.raw().links[0] = {4711, 3, 0};
+  page.set_worker(1, "trainer");
+  page.call(1, "ps", "add", page::Call::sent, 300);
+  page.call(1, "ps", "get", page::Call::running, 350).is_served = 1;
   page::Crash& crash = page.raw().header.crash;
   crash.state = page::Crash::whole;
   crash.signal = 11;
@@ -49,7 +52,10 @@ void fuzz(FuzzInput input) {
     // Most of a page is empty: only the header and the first groups, records and links matter.
     constexpr std::size_t starts[] = {0, offsetof(page::Header, crash), offsetof(page::Page, groups),
                                       offsetof(page::Page, records)};
-    const std::size_t start = how % 16 == 15 ? offsetof(page::Page, links) : starts[how % 4];
+    const std::size_t start = how % 16 == 15   ? offsetof(page::Page, links)
+                              : how % 16 == 14 ? offsetof(page::Page, calls)
+                              : how % 16 == 13 ? offsetof(page::Header, calls)
+                                               : starts[how % 4];
     const std::size_t offset = start + place % 640;
     if (how < 250) std::memcpy(first.data() + offset, &word, sizeof word);
     std::memcpy(second.data() + offset, &word, sizeof word);

@@ -102,7 +102,7 @@ ROOMS = {
                                 "runtime/reduce", "runtime/rendezvous", "runtime/staging", "store/client"}, EDGE),
     "runtime/api": (VALUES | {"runtime/backend", "runtime/base", "runtime/group", "runtime/rendezvous", "runtime/staging", "store/client"},
                     EDGE),
-    "runtime/rpc": (BASE | {"runtime/base", "runtime/group", "runtime/rendezvous", "runtime/rpc_protocol", "runtime/sockets",
+    "runtime/rpc": (VALUES | {"runtime/base", "runtime/group", "runtime/record", "runtime/rendezvous", "runtime/rpc_protocol", "runtime/sockets",
                             "store/client"}, EDGE),
     "runtime/gradients": (set(), PURE),
     "runtime/data_parallel": ({"runtime/base", "runtime/gradients", "runtime/reduce"}, EDGE),

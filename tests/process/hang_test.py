@@ -126,6 +126,19 @@ class Note(Hang):
         self.assertIsNone(job.poll(), "a program may take its time to read its data")
 
 
+    def test_a_call_that_is_not_answered_is_named(self):
+        job = self.start("--nproc-per-node=3", "--hang-note=1", "--hang-timeout=1", STRAGGLER, "call")
+        waits = "rank 0 waits for the answer of worker worker2 to 'never_return'"
+        self.wait_for_line(job, rf"^dlaunch: nothing has moved for [^:]+: {waits}, for [\d.]+ m?s.*; rank 2 runs 'never_return' for worker worker0$")
+        dump = self.dump("--no-stacks").stdout
+        self.assertRegex(dump, rf"(?m)^{waits}, for ")
+        self.assertRegex(dump, r"\nremote calls of rank 0 \(worker worker0\): 1 made, 0 failed, 0 arrived; .*\n"
+                               r"  to worker worker2: 'never_return', sent, [\d.]+ m?s\n")
+        self.assertRegex(dump, r"\nremote calls of rank 2 \(worker worker2\): 0 made, 0 failed, 1 arrived; .*\n"
+                               r"  for worker worker0: 'never_return', running, [\d.]+ m?s\n")
+        self.assertIsNone(job.poll(), "such a wait has a timeout of its own")
+
+
 class Watch(Hang):
     def expect_restart(self, how, sentence):
         code, out, err = self.run_job("--nproc-per-node=3", "--max-restarts=3", f"--hang-timeout={LIMIT}",

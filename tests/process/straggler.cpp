@@ -24,9 +24,11 @@
 //                        is stopped
 //   straggler steady     none does, and they go on until the job is stopped
 //   straggler first      nor, at the beginning, to make the default group
+//   straggler call       there is no group: the first one calls a function of the last one that never returns
 //
 // After a restart all do what they should; after a crash until the job is stopped.
 #include <dlaunch/distributed.h>
+#include <dlaunch/rpc.h>
 #include <dlaunch/store.h>
 #include <unistd.h>
 
@@ -136,12 +138,26 @@ bool is_last_of_job() {
   return rank != nullptr && size != nullptr && std::atoi(rank) == std::atoi(size) - 1;
 }
 
+void never_return() {
+  for (;;) pause();
+}
+DLAUNCH_RPC(never_return);
+
+void call_for_ever() {
+  const std::string rank = std::getenv("RANK");
+  dlaunch::rpc::init_rpc("worker" + rank);
+  const int size = static_cast<int>(dlaunch::rpc::get_worker_infos().size());
+  if (rank == "0") dlaunch::rpc::rpc_sync({size - 1, std::chrono::milliseconds(0)}, never_return);
+  dlaunch::rpc::shutdown();
+}
+
 void work(const std::string& how) {
   const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
   const bool first = restarts == nullptr || std::string(restarts) == "0";
   if (how == "first" && first && is_last_of_job()) {
     for (;;) pause();
   }
+  if (how == "call") return call_for_ever();
   dlaunch::init_process_group();
   if (how == "slow" || how == "steady" || (how == "crash" && !first)) go_on(how == "slow");
   for (int i = 1; i <= sums; ++i) {

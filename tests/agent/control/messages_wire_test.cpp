@@ -127,7 +127,7 @@ constexpr std::array<std::string_view, 29> frames{
 };
 
 TEST(MessagesWire, BytesAreThoseOfThisProtocolVersion) {
-  ASSERT_EQ(protocol_version, 15);
+  ASSERT_EQ(protocol_version, 16);
   const auto messages = one_of_each();
   ASSERT_EQ(messages.size(), frames.size());
   ASSERT_EQ(messages.size(), std::variant_size_v<Message>);

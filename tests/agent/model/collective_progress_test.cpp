@@ -144,6 +144,28 @@ TEST(CollectiveProgress, RanksWithoutAGroupFollowWithThoseThatWaitForOne) {
   EXPECT_EQ(forming(), GroupProgress{}) << "all are in a group";
 }
 
+TEST(CollectiveProgress, ARankThatWaitsForTheAnswerToACallIsOutsideToo) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.set_worker(0, "trainer");
+  page.call(1, "ps", "add", page::Call::sent, 4'000);
+  const auto progress = [&] {
+    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs, "sleeps"};
+    return collect_group_progress({&seen, 1}, 2, 9'000);
+  };
+  EXPECT_EQ(progress().size(), 1U) << "no thread waits";
+  page.raw().header.calls.waiting = 1;
+  EXPECT_EQ(parse_page_head(page.bytes())->activity.minor, 1U);
+  ASSERT_EQ(progress().size(), 2U);
+  const RankProgress here = progress()[1].here.at(0);
+  EXPECT_EQ(here.operation, Operation::remote_call);
+  EXPECT_EQ(here.peer, 1);
+  EXPECT_EQ(here.waited, Duration(5'000));
+  EXPECT_EQ(here.state, "waits for the answer of worker ps to 'add'");
+  page.set_worker(7, "trainer");
+  EXPECT_EQ(progress()[1].here.at(0).peer, -1) << "ids of workers are not ranks of the job";
+}
+
 TEST(CollectiveProgress, ARankThatWaitsForAKeyIsOutsideToo) {
   MadePage page(1, 2);
   page.add_group(1, "default");

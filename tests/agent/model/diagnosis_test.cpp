@@ -290,6 +290,18 @@ TEST(Diagnosis, KeysThatRanksWaitForAreNamed) {
   EXPECT_LT(diagnose({here}).sentences.at(0).size(), 600U);
 }
 
+TEST(Diagnosis, CallsWhoseAnswersRanksWaitForAreNamed) {
+  RankProgress waits = otherwise(0, Operation::remote_call, seconds(4), 2);
+  waits.state = "waits for the answer of worker ps to 'add'";
+  GroupProgress here{GroupProgress::outside, "", 3, {}, {waits, done(1, 0), done(2, 0)}};
+  Diagnosis found = diagnose({here});
+  EXPECT_EQ(found.sentences, Sentences{"rank 0 waits for the answer of worker ps to 'add', for 4 s"});
+  EXPECT_EQ(found.missing, std::vector{2});
+  here.here[2].condition = Condition::stopped;
+  EXPECT_EQ(diagnose({here}).sentences,
+            Sentences{"rank 0 waits for the answer of worker ps to 'add', for 4 s; rank 2 is stopped"});
+}
+
 RankProgress stuck(int rank, StalledLink link) {
   RankProgress progress = in(rank, 5, seconds(6));
   progress.link = link;

@@ -69,6 +69,26 @@ class MadePage {
     (success ? group.done : group.failed) = record.sequence;
   }
 
+  // It has remote calls.
+  void set_worker(std::int32_t id, std::string_view name) {
+    page_->header.calls.id = id + 1;
+    page_->header.calls.worker = page::Name<4>::of(name);
+  }
+  // Of this worker to another one, whose id is 1.
+  page::Call& call(std::uint64_t number, std::string_view worker, std::string_view function,
+                   page::Call::State state, std::int64_t began_ns) {
+    const std::uint64_t place = page_->header.calls.next++;
+    page::Call& call = page_->calls.at(place);
+    call.seqlock = 2 * place + 2;
+    call.number = number;
+    call.began_ns = began_ns;
+    call.peer = 1;
+    call.state = state;
+    call.function = page::Name<7>::of(function);
+    call.worker = page::Name<4>::of(worker);
+    return call;
+  }
+
   page::Page& raw() { return *page_; }
   [[nodiscard]] ByteSpan bytes() const { return std::as_bytes(std::span(page_.get(), 1)); }
 

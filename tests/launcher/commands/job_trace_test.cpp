@@ -65,6 +65,35 @@ class JobTrace : public testing::Test {
   MadePage second_ = page(1, 2, Operation::all_reduce, 4 * ms, 5 * ms);
 };
 
+TEST_F(JobTrace, JoinsARemoteCallAtItsCallerAndItsCallee) {
+  first_.set_worker(0, "trainer");
+  second_.set_worker(1, "ps");
+  first_.call(7, "ps", "add", page::Call::succeeded, 6 * ms).ended_ns = 9 * ms;
+  first_.call(8, "ps", "add", page::Call::sent, 7 * ms);
+  page::Call& run = second_.call(7, "trainer", "add", page::Call::succeeded, 7 * ms);
+  run.is_served = 1;
+  run.peer = 0;
+  run.ended_ns = 8 * ms;
+  const json trace = trace_of({dump_of({&first_, &second_})});
+  const auto is_call = [](const json& event) { return event["name"] == "remote call"; };
+  std::vector<json> starts = events(trace, "s");
+  std::vector<json> ends = events(trace, "f");
+  std::erase_if(starts, [&](const json& event) { return !is_call(event); });
+  std::erase_if(ends, [&](const json& event) { return !is_call(event); });
+  ASSERT_EQ(starts.size(), 1U) << "the other call has not arrived";
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(starts[0]["id"], ends[0]["id"]);
+  EXPECT_EQ(std::tuple(starts[0]["pid"], starts[0]["ts"]), std::tuple(0, 5000.0));
+  EXPECT_EQ(std::tuple(ends[0]["pid"], ends[0]["ts"]), std::tuple(1, 6000.0));
+  std::map<std::string, json> spans;
+  for (const json& event : events(trace, "X")) spans[event["name"]] = event;
+  EXPECT_EQ(spans["add in ps"]["dur"], 3000.0);
+  EXPECT_EQ(spans["add in ps"]["cat"], "rpc");
+  EXPECT_EQ(spans["add for trainer"]["pid"], 1);
+  EXPECT_EQ(events(trace, "B").at(0)["name"], "add in ps");
+  EXPECT_NE(trace.dump().find("calls to other workers"), std::string::npos);
+}
+
 TEST_F(JobTrace, ShowsEachOperation) {
   const json trace = trace_of({dump_of({&first_, &second_})});
   EXPECT_EQ(trace["otherData"]["begins_unix_ns"], 1 * ms);

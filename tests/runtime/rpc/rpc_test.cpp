@@ -1,18 +1,23 @@
 // The public calls between processes.
 
 #include <dlaunch/rpc.h>
+#include <dlaunch/rpc_info.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <csignal>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <thread>
 #include <variant>
 
+#include "tests/runtime/api/variable.h"
 #include "tests/runtime/rank_processes.h"
 #include "tests/runtime/rpc/rpc_processes.h"
+#include "tests/store/client/temporary_folder.h"
 
 namespace dlaunch::test {
 namespace {
@@ -62,6 +67,19 @@ DLAUNCH_RPC(wait_for_ever);
 int process() { return getpid(); }
 DLAUNCH_RPC(process);
 int unregistered(int a) { return a; }
+bool wait_for_gate() { return may_leave.wait(); }
+DLAUNCH_RPC(wait_for_gate);
+// "worker0 wait_for_gate running": what runs here for others, without the call of this.
+std::string served() {
+  std::string text;
+  for (const rpc::CallInfo& call : rpc::get_debug_info().served) {
+    if (call.function == "served") continue;
+    text += call.worker + " " + call.function +
+            (call.state == rpc::CallInfo::State::running ? " running" : " waiting") + "\n";
+  }
+  return text;
+}
+DLAUNCH_RPC(served);
 
 TEST(Rpc, ArgumentsAndResultsOfAllKinds) {
   expect_ok(2, []() -> std::string {
@@ -81,6 +99,61 @@ TEST(Rpc, ArgumentsAndResultsOfAllKinds) {
     REQUIRE(future.then([](const Future<int>& done) { return done.wait() + 1; }).wait() == 10);
     return "ok";
   });
+}
+
+TEST(Rpc, CallsUnderWayAreShownOnBothSides) {
+  expect_ok(2, []() -> std::string {
+    REQUIRE(rpc_sync("worker1", add, 2, 3) == 5);
+    const Future<bool> held = rpc_async("worker1", wait_for_gate);
+    while (rpc_sync("worker1", served) != "worker0 wait_for_gate running\n") std::this_thread::yield();
+    const rpc::DebugInfo info = rpc::get_debug_info();
+    REQUIRE(info.made.size() == 1 && info.served.empty());
+    REQUIRE(info.made[0].worker == "worker1" && info.made[0].function == "wait_for_gate");
+    REQUIRE(info.made[0].state == rpc::CallInfo::State::sent);
+    REQUIRE(info.calls >= 3 && info.succeeded == info.calls - 1 && info.failed == 0);
+    rpc_sync("worker1", leave);
+    REQUIRE(held.wait());
+    REQUIRE(error_of<RemoteError>([] { rpc_sync("worker1", fail, 0); }) != "no error");
+    const rpc::DebugInfo after = rpc::get_debug_info();
+    REQUIRE(after.made.empty() && after.failed == 1 && after.arrived == 0);
+    REQUIRE(after.bytes_sent > 0 && after.bytes_received > 0);
+    REQUIRE(after.total_latency >= after.longest_latency && after.longest_latency.count() > 0);
+    return "ok";
+  });
+}
+
+std::vector<nlohmann::json> calls_in_trace(const std::string& path, const std::string& phase) {
+  std::vector<nlohmann::json> found;
+  for (const nlohmann::json& event : nlohmann::json::parse(std::ifstream(path))) {
+    if (event["ph"] == phase && event.contains("ts")) found.push_back(event);
+  }
+  return found;
+}
+
+TEST(Rpc, TheTimelinesOfBothWorkersAreJoined) {
+  const TemporaryFolder folder;
+  const Variable trace("DLAUNCH_TRACE", (folder.path() + "/t.json").c_str());
+  expect_ok(2, []() -> std::string {
+    REQUIRE(rpc_sync("worker1", add, 2, 3) == 5);
+    return "ok";
+  });
+  const std::string caller = folder.path() + "/t.rank0.json";
+  const std::string callee = folder.path() + "/t.rank1.json";
+  ASSERT_EQ(calls_in_trace(caller, "X").size(), 1U);
+  ASSERT_EQ(calls_in_trace(callee, "X").size(), 1U);
+  const nlohmann::json call = calls_in_trace(caller, "X")[0];
+  const nlohmann::json run = calls_in_trace(callee, "X")[0];
+  EXPECT_EQ(call["name"], "add");
+  EXPECT_EQ(call["args"]["success"], true);
+  EXPECT_EQ(std::tuple(call["pid"], run["pid"]), std::tuple(0, 1));
+  ASSERT_EQ(calls_in_trace(caller, "s").size(), 1U);
+  ASSERT_EQ(calls_in_trace(callee, "f").size(), 1U);
+  const nlohmann::json from = calls_in_trace(caller, "s")[0];
+  const nlohmann::json to = calls_in_trace(callee, "f")[0];
+  EXPECT_EQ(from["id"], to["id"]);
+  EXPECT_EQ(from["ts"], call["ts"]);
+  EXPECT_EQ(to["ts"], run["ts"]);
+  EXPECT_EQ(to["tid"], run["tid"]);
 }
 
 TEST(Rpc, ExceptionsComeBack) {

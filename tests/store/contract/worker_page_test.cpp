@@ -17,7 +17,7 @@ TEST(WorkerPage, EachOperationHasANameOfItsOwn) {
   EXPECT_EQ(name_of(Operation::barrier), "barrier");
   EXPECT_EQ(name_of(Operation::send), "send");
   EXPECT_EQ(name_of(Operation::flatten), "DeviceMesh::flatten");
-  EXPECT_EQ(name_of(last_operation), "store.wait");
+  EXPECT_EQ(name_of(last_operation), "a remote call");
 }
 
 TEST(WorkerPage, AnOperationIsOfOneKind) {
@@ -25,7 +25,8 @@ TEST(WorkerPage, AnOperationIsOfOneKind) {
     const auto operation = static_cast<Operation>(i);
     const int kinds = (is_collective(operation) ? 1 : 0) + (is_point_to_point(operation) ? 1 : 0) +
                       (is_meeting(operation) ? 1 : 0) + (operation == Operation::monitored_barrier ? 1 : 0) +
-                      (operation == Operation::store_wait ? 1 : 0);
+                      (operation == Operation::store_wait ? 1 : 0) +
+                      (operation == Operation::remote_call ? 1 : 0);
     EXPECT_EQ(kinds, 1) << name_of(operation);
   }
   EXPECT_TRUE(is_collective(Operation::all_reduce_coalesced));
