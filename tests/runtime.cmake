@@ -130,6 +130,7 @@ dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
     runtime/rpc_protocol/call_table_test.cpp
     runtime/rpc_protocol/message_reader_test.cpp
     runtime/rpc_protocol/part_head_test.cpp
+    runtime/rpc_protocol/reference_leases_test.cpp
     runtime/rpc_protocol/reference_simulation_test.cpp
     runtime/rpc_protocol/reference_table_test.cpp
     runtime/rpc_protocol/send_queue_test.cpp)

@@ -51,6 +51,24 @@ class References::Acknowledgement final : public CallReceiver {
   const SendReference sent_;
 };
 
+// A lease that was renewed.
+class References::Renewal final : public CallReceiver {
+ public:
+  Renewal(std::shared_ptr<References> references, std::uint32_t worker)
+      : references_(std::move(references)), worker_(worker), sent_(std::chrono::steady_clock::now()) {}
+  void finish(CallOutcome outcome) override {
+    const auto* const answer = std::get_if<std::string>(&outcome);
+    if (!answer || answer->empty() || answer->front() != '\1') return;  // the next one may arrive
+    const std::lock_guard lock(references_->mutex_);
+    references_->leases_.on_acknowledged(worker_, sent_);
+  }
+
+ private:
+  const std::shared_ptr<References> references_;
+  const std::uint32_t worker_;
+  const Deadline sent_;
+};
+
 template <class Change>
 void References::change(const Change& change) {
   ReferenceTable::Actions actions;
@@ -58,6 +76,7 @@ void References::change(const Change& change) {
     const std::lock_guard lock(mutex_);
     change(table_, actions);
     count();
+    if (!ended_ && !tries_ && has_leases()) start_trying();
   }
   perform(actions);
 }
@@ -119,7 +138,7 @@ void References::send(const SendReference& message) {
 
 void References::retry(const SendReference& message) {
   const std::lock_guard lock(mutex_);
-  if (ended_) return;
+  if (ended_ || buried_.contains(message.to)) return;
   again_.push_back(message);
   suspects_[message.to] = looks;
   start_trying();
@@ -144,11 +163,52 @@ void References::start_trying() {
   }
 }
 
+// REQUIRES: mutex_ is held.
+bool References::has_leases() const {
+  return leases_.is_on() && (has_users_ || table_.held() > 0 || table_.unsettled() > 0);
+}
+
+// Returns who is dead to this worker. REQUIRES: mutex_ is held.
+std::set<std::uint32_t> References::look_at_leases(std::set<std::uint32_t>& renew) {
+  const Deadline now = std::chrono::steady_clock::now();
+  if (!has_leases() || now < next_look_) return {};
+  next_look_ = now + leases_.period();
+  const std::set<WorkerId> users = table_.users();
+  has_users_ = !users.empty();
+  ReferenceLeases::Look found = leases_.look(now, table_.needed(), users);
+  renew = std::move(found.renew);
+  return std::move(found.over);
+}
+
+void References::renew(const std::set<std::uint32_t>& workers) {
+  const std::string request =
+      request_bytes(message_function, to_bytes(ReferenceMessage{.kind = ReferenceMessage::Kind::renew}));
+  for (const std::uint32_t worker : workers) {
+    agent_->call(worker, std::string(message_function), request, message_timeout,
+                 std::make_shared<Renewal>(shared_from_this(), worker));
+  }
+}
+
+void References::bury(const std::set<std::uint32_t>& dead) {
+  {
+    const std::lock_guard lock(mutex_);
+    buried_.insert(dead.begin(), dead.end());
+  }
+  for (const std::uint32_t worker : dead) {
+    change([&](ReferenceTable& table, ReferenceTable::Actions& actions) { table.on_dead(worker, actions); });
+  }
+}
+
 void References::keep_trying() {
   std::unique_lock lock(mutex_);
-  while (!ended_ && (!again_.empty() || !suspects_.empty())) {
-    changed_.wait_for(lock, between_tries, [&] { return ended_; });
+  while (!ended_ && (!again_.empty() || !suspects_.empty() || has_leases())) {
+    const bool is_urgent = !again_.empty() || !suspects_.empty();
+    const auto pause = leases_.is_on() ? leases_.period() : between_tries;
+    changed_.wait_for(lock, is_urgent ? std::min(between_tries, pause) : pause,
+                      [&] { return ended_ || (!is_urgent && !(again_.empty() && suspects_.empty())); });
     if (ended_) break;
+    std::set<std::uint32_t> due;
+    const std::set<std::uint32_t> over = look_at_leases(due);
     const std::vector<SendReference> again = std::exchange(again_, {});
     const auto suspects = suspects_;
     for (const auto& [worker, left] : suspects) {
@@ -159,10 +219,9 @@ void References::keep_trying() {
     for (const auto& [worker, left] : suspects) {
       if (Agent::is_gone(workers_[worker])) dead.insert(worker);
     }
-    for (const std::uint32_t worker : dead) {
-      change(
-          [&](ReferenceTable& table, ReferenceTable::Actions& actions) { table.on_dead(worker, actions); });
-    }
+    dead.insert(over.begin(), over.end());
+    bury(dead);
+    renew(due);
     for (const SendReference& message : again) {
       if (!dead.contains(message.to)) send(message);
     }
@@ -181,9 +240,14 @@ void References::end() {
 std::optional<std::string> References::on_message(std::uint32_t from, std::string_view bytes) {
   const std::optional<ReferenceMessage> message = parse_reference_message(bytes);
   if (!message) return std::nullopt;
+  if (message->kind == ReferenceMessage::Kind::renew) {
+    const std::lock_guard lock(mutex_);
+    leases_.on_renewal(from, std::chrono::steady_clock::now());
+  }
   bool answer = false;
   change([&](ReferenceTable& table, ReferenceTable::Actions& actions) {
     answer = table.on_message(from, *message, actions);
+    has_users_ = has_users_ || message->kind == ReferenceMessage::Kind::add;
   });
   return std::string(1, answer ? '\1' : '\0');
 }
@@ -334,6 +398,8 @@ std::optional<Promise<References::Value>> References::on_create(std::uint32_t fr
   const bool is_own = from == agent_->self().id;
   if (id.owner != agent_->self().id || (!is_own && !table_.on_create(from, id, epoch))) return std::nullopt;
   count();
+  has_users_ = has_users_ || !is_own;
+  if (!ended_ && !tries_ && has_leases()) start_trying();
   return values_.try_emplace(id, Promise<Value>(rpc::rpc_detail::run_callback)).first->second;
 }
 

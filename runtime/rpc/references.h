@@ -1,8 +1,8 @@
 // The remote references of one worker: values that live here, handles to values of others, and the messages
 // by which the workers agree which are in use (rpc_protocol/reference_table.h).
 //
-// One thread sends again what was not acknowledged, and finds out whether workers that cannot be reached have
-// died. It exists while there is such work.
+// One thread sends again what was not acknowledged, finds out whether workers that cannot be reached have
+// died, and renews leases. It exists while there is such work.
 #pragma once
 
 #include <condition_variable>
@@ -20,6 +20,7 @@
 #include "dlaunch/rref.h"
 #include "runtime/rpc/agent.h"
 #include "runtime/rpc_protocol/call_message.h"
+#include "runtime/rpc_protocol/reference_leases.h"
 #include "runtime/rpc_protocol/reference_table.h"
 
 namespace dlaunch::internal {
@@ -35,8 +36,11 @@ class References : public std::enable_shared_from_this<References> {
   static constexpr std::string_view create_function = "dlaunch.create";
   static constexpr std::string_view fetch_function = "dlaunch.fetch";
 
-  References(std::shared_ptr<Agent> agent, std::vector<WorkerContact> workers)
-      : agent_(std::move(agent)), table_(agent_->self().id), workers_(std::move(workers)) {}
+  // `lease`: workers that do not reach each other for so long are dead to each other
+  // (rpc_protocol/reference_leases.h); 0: for ever.
+  References(std::shared_ptr<Agent> agent, std::vector<WorkerContact> workers,
+             std::chrono::milliseconds lease)
+      : agent_(std::move(agent)), table_(agent_->self().id), workers_(std::move(workers)), leases_(lease) {}
   References(const References&) = delete;
   References& operator=(const References&) = delete;
   // No more messages are sent.
@@ -92,6 +96,7 @@ class References : public std::enable_shared_from_this<References> {
 
  private:
   class Acknowledgement;
+  class Renewal;
 
   template <class Change>
   void change(const Change& change);
@@ -102,6 +107,10 @@ class References : public std::enable_shared_from_this<References> {
   void retry(const SendReference& message);
   void keep_trying();
   void start_trying();
+  [[nodiscard]] bool has_leases() const;
+  std::set<std::uint32_t> look_at_leases(std::set<std::uint32_t>& renew);
+  void renew(const std::set<std::uint32_t>& workers);
+  void bury(const std::set<std::uint32_t>& dead);
 
   const std::shared_ptr<Agent> agent_;
 
@@ -114,6 +123,10 @@ class References : public std::enable_shared_from_this<References> {
   std::vector<SendReference> again_;
   std::map<std::uint32_t, int> suspects_;  // how often they are still looked at
   bool tries_ = false;                     // the thread exists
+  ReferenceLeases leases_;
+  Deadline next_look_{};
+  bool has_users_ = false;          // other workers may use values of this one
+  std::set<std::uint32_t> buried_;  // dead to this worker
   bool ended_ = false;
   std::condition_variable changed_;
 };

@@ -93,6 +93,7 @@ void require_arguments(const std::string& name, const rpc::RpcOptions& options) 
     reject("num_worker_threads is " + std::to_string(options.num_worker_threads) +
            ", not between 1 and 4096");
   if (options.rpc_timeout.count() < 0) reject("rpc_timeout is negative");
+  if (options.reference_lease.count() < 0) reject("reference_lease is negative");
   if (!is_timeout(options.init_timeout)) reject(no_timeout_at_all);
   const std::string conflict = FunctionTable::get().conflict();
   if (!conflict.empty()) reject("two functions are registered by the name " + quoted(conflict));
@@ -182,7 +183,8 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                                               made->agent->self(), place.self.world_size, serves_store);
   for (const WorkerContact& worker : made->workers->meet(deadline, master))
     made->ids.emplace(worker.name, worker.id);
-  made->references = std::make_shared<References>(made->agent, made->workers->workers());
+  made->references =
+      std::make_shared<References>(made->agent, made->workers->workers(), options.reference_lease);
   const ServeContext context{FunctionTable::get(), made->agent, made->references};
   const std::shared_ptr<References> references = made->references;
   made->agent->start(

@@ -26,7 +26,7 @@ std::optional<ReferenceMessage> parse_reference_message(std::string_view bytes) 
   message.id.number = reader.u64();
   message.number = reader.u64();
   const bool is_known = kind >= static_cast<std::uint8_t>(ReferenceMessage::Kind::add) &&
-                        kind <= static_cast<std::uint8_t>(ReferenceMessage::Kind::ask);
+                        kind <= static_cast<std::uint8_t>(ReferenceMessage::Kind::renew);
   if (!reader.done() || !is_known) return std::nullopt;
   message.kind = static_cast<ReferenceMessage::Kind>(kind);
   return message;
@@ -102,6 +102,25 @@ void ReferenceTable::break_up(Place at, Actions& actions) {
 bool ReferenceTable::is_ready(const ReferenceId& id) const {
   const auto at = entries_.find(id);
   return at != entries_.end() && at->second.state == State::ready;
+}
+
+std::set<WorkerId> ReferenceTable::needed() const {
+  std::set<WorkerId> all;
+  for (const auto& [id, entry] : entries_) {
+    if (id.owner != self_ && entry.state != State::broken) all.insert(id.owner);
+  }
+  for (const auto& [token, pass] : passes_) all.insert(pass.to);
+  return all;
+}
+
+std::set<WorkerId> ReferenceTable::users() const {
+  std::set<WorkerId> all;
+  for (const auto& [id, entry] : entries_) {
+    for (const auto& [worker, holder] : entry.holders) {
+      if (holder.holds) all.insert(worker);
+    }
+  }
+  return all;
 }
 
 // --- Passing
@@ -187,6 +206,8 @@ bool ReferenceTable::on_message(WorkerId from, const ReferenceMessage& message, 
       return true;
     case ReferenceMessage::Kind::ask:
       on_ask(from, message.number, actions);
+      return true;
+    case ReferenceMessage::Kind::renew:
       return true;
   }
   return false;

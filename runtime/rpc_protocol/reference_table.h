@@ -39,9 +39,10 @@ struct ReferenceId {
   auto operator<=>(const ReferenceId&) const = default;  // NOLINT(modernize-use-nullptr): its own mistake
 };
 
-// Between workers. Each is sent until it is acknowledged, or the receiver is dead.
+// Between workers. Each is sent until it is acknowledged, or the receiver is dead; but "renew" now and then
+// (reference_leases.h).
 struct ReferenceMessage {
-  enum class Kind : std::uint8_t { add = 1, drop, settled, ask };
+  enum class Kind : std::uint8_t { add = 1, drop, settled, ask, renew };
   Kind kind = Kind::add;
   ReferenceId id = {};       // add, drop
   std::uint64_t number = 0;  // add, drop: the epoch; settled, ask: the token
@@ -115,6 +116,11 @@ class ReferenceTable {
   [[nodiscard]] std::size_t owned() const { return owned_; }
   [[nodiscard]] std::size_t held() const { return entries_.size() - owned(); }
   [[nodiscard]] std::size_t unsettled() const { return passes_.size(); }
+  // Other workers that this one has to reach now and then: owners of values that it uses, and receivers of
+  // tokens that are not settled.
+  [[nodiscard]] std::set<WorkerId> needed() const;
+  // Other workers that use values of this one.
+  [[nodiscard]] std::set<WorkerId> users() const;
 
  private:
   enum class State : std::uint8_t { joining, ready, broken };

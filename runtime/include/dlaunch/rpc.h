@@ -84,6 +84,10 @@ struct RpcOptions {
   std::chrono::milliseconds rpc_timeout = std::chrono::seconds(60);
   // At most so many functions run here for other workers at a time.
   int num_worker_threads = 16;
+  // Workers that refer to each other's values and cannot reach each other for so long are dead to each other:
+  // the references of one are broken, and the other destroys values that no other worker refers to. The same
+  // on all workers. 0: never.
+  std::chrono::milliseconds reference_lease = std::chrono::minutes(10);
 };
 
 // Joins the workers; returns when all have come. Independent of init_process_group. `name`: of letters,

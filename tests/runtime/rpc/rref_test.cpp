@@ -19,6 +19,8 @@ using rpc::remote;
 using rpc::rpc_async;
 using rpc::rpc_sync;
 using rpc::RRef;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 std::atomic<int> counters = 0;
 class Counter {
@@ -64,6 +66,10 @@ void keep_all(const std::map<std::string, std::vector<RRef<Counter>>>& all) {
   for (const auto& [name, some] : all) kept.insert(kept.end(), some.begin(), some.end());
 }
 DLAUNCH_RPC(keep_all);
+int use_kept() { return kept[0].rpc_sync(&Counter::value); }
+DLAUNCH_RPC(use_kept);
+int own_process() { return getpid(); }
+DLAUNCH_RPC(own_process);
 void forget() { kept.clear(); }
 DLAUNCH_RPC(forget);
 RRef<Counter> give(int n) { return kept[static_cast<std::size_t>(n)]; }
@@ -185,6 +191,33 @@ TEST(RRef, AUserThatDiesKeepsNoValue) {
   EXPECT_EQ(results[0].said, "ok");
   EXPECT_EQ(results[1].said, "ok");
   EXPECT_TRUE(WIFSIGNALED(results[2].status));
+}
+
+// It is alive, but neither renews its lease nor acknowledges anything.
+TEST(RRef, AUserThatCannotBeReachedKeepsNoValueForEver) {
+  const rpc::RpcOptions options{.rpc_timeout = milliseconds(0), .reference_lease = seconds(4)};
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    rpc::init_rpc(name_of(rank), options);
+    if (rank > 0) {
+      may_leave.wait();
+      rpc::shutdown(false);
+      return "ok";
+    }
+    const RRef<Counter> mine = remote("worker1", make_counter, 7);
+    rpc_sync("worker2", keep, remote("worker1", make_counter, 5));
+    REQUIRE(lives("worker1", 2));
+    const pid_t user = rpc_sync("worker2", own_process);
+    REQUIRE(kill(user, SIGSTOP) == 0);
+    REQUIRE(lives("worker1", 1));
+    REQUIRE(kill(user, SIGCONT) == 0);
+    REQUIRE(error_of<RemoteError>([] { rpc_sync("worker2", use_kept); }) != "no error");
+    REQUIRE(mine.rpc_sync(&Counter::value) == 7);  // a user that can be reached keeps the value
+    let_leave("worker1");
+    let_leave("worker2");
+    rpc::shutdown(false);
+    return "ok";
+  });
+  expect_all_say(results, "ok");
 }
 
 TEST(RRef, ADeadOwnerEndsTheUseOfItsValues) {

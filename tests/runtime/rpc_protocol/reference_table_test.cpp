@@ -11,7 +11,7 @@ using Kind = ReferenceMessage::Kind;
 
 std::string text(const ReferenceAction& action) {
   if (const auto* const send = std::get_if<SendReference>(&action)) {
-    const char* const names[] = {"", "add", "drop", "settled", "ask"};
+    const char* const names[] = {"", "add", "drop", "settled", "ask", "renew"};
     return std::string(names[static_cast<int>(send->message.kind)]) + " " +
            std::to_string(send->message.number) + " to " + std::to_string(send->to);
   }
@@ -157,13 +157,34 @@ TEST_F(References, ARequestToCreateWhatWasDroppedIsRejected) {
   EXPECT_EQ(done(), "destroy");
 }
 
+TEST_F(References, OwnersUsersAndReceiversOfTokensAreToBeReached) {
+  using Workers = std::set<WorkerId>;
+  EXPECT_TRUE(table_.needed().empty() && table_.users().empty());
+  EXPECT_TRUE(table_.on_passed(1, of_two_, 7, actions_));
+  EXPECT_EQ(table_.needed(), Workers{2});
+  const ReferenceId own = table_.create();
+  EXPECT_EQ(table_.needed(), Workers{2}) << "an own value needs nobody";
+  const std::uint64_t token = table_.pass(own, 3);
+  EXPECT_EQ(table_.needed(), (Workers{2, 3}));
+  EXPECT_TRUE(table_.on_message(3, {Kind::add, own, 1}, actions_));
+  table_.on_message(3, {Kind::settled, {}, token}, actions_);
+  EXPECT_EQ(table_.needed(), Workers{2});
+  EXPECT_EQ(table_.users(), Workers{3});
+  EXPECT_TRUE(table_.on_message(3, {Kind::renew, {}, 0}, actions_));
+  table_.on_dead(3, actions_);
+  EXPECT_FALSE(table_.on_message(3, {Kind::renew, {}, 0}, actions_)) << "it learns that it is given up";
+  EXPECT_EQ(table_.users(), Workers{});
+  table_.on_dead(2, actions_);
+  EXPECT_EQ(table_.needed(), Workers{}) << "the reference is broken";
+}
+
 TEST(ReferenceMessage, IsReadAsItWasWritten) {
   const ReferenceMessage message{Kind::drop, {1, 2, 3}, 4};
   const std::string bytes = to_bytes(message);
   EXPECT_EQ(parse_reference_message(bytes), message);
   EXPECT_FALSE(parse_reference_message(bytes + "x"));
   EXPECT_FALSE(parse_reference_message(bytes.substr(1)));
-  EXPECT_FALSE(parse_reference_message('\5' + bytes.substr(1)));
+  EXPECT_FALSE(parse_reference_message('\6' + bytes.substr(1)));
 }
 
 }  // namespace
