@@ -1,15 +1,19 @@
-// Remote calls between two workers: the time of an empty call, calls a second, and the speed of large
-// arguments.
+// Remote calls between two workers: the time of an empty call, calls a second, the speed of large arguments
+// next to that of messages of a group, and what a million calls leave in memory. rpc_bench.py runs it next to
+// PyTorch's; each line is a name and a number.
 //
-//   build/bin/dlaunch --nproc-per-node=2 build/bin/rpc_bench                      Unix socket
-//   DLAUNCH_RPC_UNIX=0 build/bin/dlaunch --nproc-per-node=2 build/bin/rpc_bench   TCP
+//   build/bin/dlaunch --nproc-per-node=2 build/bin/rpc_bench                                      within a
+//   host DLAUNCH_RPC_UNIX=0 DLAUNCH_SHM=0 build/bin/dlaunch --nproc-per-node=2 build/bin/rpc_bench     TCP
+#include <dlaunch/distributed.h>
 #include <dlaunch/rpc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -19,10 +23,22 @@ using Clock = std::chrono::steady_clock;
 using dlaunch::rpc::rpc_async;
 using dlaunch::rpc::rpc_sync;
 
+constexpr std::size_t large = std::size_t{64} << 20U;  // bytes
+constexpr int large_calls = 12;
+
 void nothing() {}
 DLAUNCH_RPC(nothing);
 std::size_t take(std::span<const float> values) { return values.size(); }
 DLAUNCH_RPC(take);
+// Of this process, in bytes.
+long resident() {
+  std::ifstream file("/proc/self/statm");
+  long whole = 0;
+  long pages = 0;
+  file >> whole >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+DLAUNCH_RPC(resident);
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -38,12 +54,11 @@ void latency() {
     times.push_back(seconds_since(begin) * 1e6);
   }
   std::ranges::sort(times);
-  std::printf("empty call            p50 %7.1f us   p99 %7.1f us\n", times[calls / 2],
-              times[calls * 99 / 100]);
+  std::printf("call_us %.2f\ncall_p99_us %.2f\n", times[calls / 2], times[calls * 99 / 100]);
 }
 
-void throughput() {
-  constexpr std::size_t calls = 300'000;
+// Calls a second.
+double run_pipelined(std::size_t calls) {
   constexpr std::size_t window = 1'000;
   std::deque<dlaunch::Future<void>> waiting;
   const auto begin = Clock::now();
@@ -54,17 +69,52 @@ void throughput() {
     waiting.pop_front();
   }
   for (const auto& one : waiting) one.wait();
-  std::printf("empty calls in flight %11.0f calls/s\n", static_cast<double>(calls) / seconds_since(begin));
+  return static_cast<double>(calls) / seconds_since(begin);
+}
+
+void throughput() { std::printf("calls_per_s %.0f\n", run_pipelined(300'000)); }
+
+double bytes_per_second(Clock::time_point begin) {
+  return static_cast<double>(large_calls) * static_cast<double>(large) / seconds_since(begin);
 }
 
 void bandwidth() {
-  const std::vector<float> values(std::size_t{16} << 20U, 1.F);  // 64 MiB
-  constexpr int calls = 12;
+  const std::vector<float> values(large / sizeof(float), 1.F);
   rpc_sync("worker1", take, values);
   const auto begin = Clock::now();
-  for (int i = 0; i < calls; ++i) rpc_sync("worker1", take, values);
-  const double bytes = static_cast<double>(calls) * static_cast<double>(values.size() * sizeof(float));
-  std::printf("64 MiB argument       %11.2f GB/s\n", bytes / seconds_since(begin) / 1e9);
+  for (int i = 0; i < large_calls; ++i) rpc_sync("worker1", take, values);
+  std::printf("argument_bytes_per_s %.0f\n", bytes_per_second(begin));
+}
+
+void memory() {
+  run_pipelined(100'000);
+  const long before = resident();
+  const long before_there = rpc_sync("worker1", resident);
+  run_pipelined(1'000'000);
+  std::printf("left_bytes %ld\nleft_there_bytes %ld\n", resident() - before,
+              rpc_sync("worker1", resident) - before_there);
+}
+
+// The same bytes as messages of a group, each answered by a short one.
+void messages() {
+  dlaunch::init_process_group();
+  std::vector<float> values(large / sizeof(float), 1.F);
+  std::vector<float> answer(1);
+  const bool sends = dlaunch::get_rank() == 0;
+  const auto exchange = [&] {
+    if (sends) {
+      dlaunch::send(dlaunch::Tensor::of(values), 1);
+      dlaunch::recv(dlaunch::Tensor::of(answer), 1);
+    } else {
+      dlaunch::recv(dlaunch::Tensor::of(values), 0);
+      dlaunch::send(dlaunch::Tensor::of(answer), 0);
+    }
+  };
+  exchange();
+  const auto begin = Clock::now();
+  for (int i = 0; i < large_calls; ++i) exchange();
+  if (sends) std::printf("message_bytes_per_s %.0f\n", bytes_per_second(begin));
+  dlaunch::destroy_process_group();
 }
 
 }  // namespace
@@ -75,11 +125,13 @@ int main() {
     std::fprintf(stderr, "rpc_bench: run it with dlaunch --nproc-per-node=2\n");
     return 2;
   }
+  messages();
   dlaunch::rpc::init_rpc(std::string("worker") + rank);
   if (std::string(rank) == "0") {
     latency();
     throughput();
     bandwidth();
+    memory();
   }
   dlaunch::rpc::shutdown();
 }
