@@ -151,6 +151,7 @@ endif()
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
   SOURCES
+    runtime/record/call_site_test.cpp
     runtime/record/crash_recorder_test.cpp
     runtime/record/recorder_test.cpp
     runtime/rpc/call_log_test.cpp)
@@ -302,6 +303,7 @@ endif()
 if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE)
   dlaunch_script_tests(NAME torch SCRIPT runtime/python/torch_test.py BASE unittest.TestCase)
   dlaunch_script_tests(NAME torch_recorder SCRIPT runtime/python/torch_recorder_test.py BASE unittest.TestCase)
+  dlaunch_script_tests(NAME torch_hang SCRIPT runtime/python/torch_hang_test.py BASE Hang)
   dlaunch_script_tests(NAME numpy SCRIPT runtime/python/numpy_test.py BASE unittest.TestCase)
 endif()
 dlaunch_script_tests(NAME python_launch SCRIPT runtime/python/launch_test.py BASE unittest.TestCase)

@@ -33,9 +33,17 @@ constexpr auto readers = readers_of(std::make_index_sequence<std::variant_size_v
 Progress bounded(Progress progress) {
   if (progress.groups.size() > Progress::max_groups) progress.groups.resize(Progress::max_groups);
   std::size_t room = Progress::max_rows;
+  std::size_t call_sites = 0;
   for (GroupProgress& group : progress.groups) {
     if (group.here.size() > room) group.here.resize(room);
     room -= group.here.size();
+    for (RankProgress& rank : group.here) {
+      if (rank.call_site.empty()) continue;
+      if (call_sites == Progress::max_call_sites)
+        rank.call_site.clear();
+      else
+        ++call_sites;
+    }
   }
   return progress;
 }

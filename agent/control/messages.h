@@ -137,8 +137,9 @@ void fields(auto& io, Of<Preempt> auto& m) { io(m.round, m.node_name); }
 // The progress of this node's workers: sent while none of them moves (--hang-timeout, --hang-note), once when
 // one moves again, and when a round is stopped.
 struct Progress {
-  // More rows than these, over all groups, are left out.
-  static constexpr std::size_t max_rows = 8192;
+  // More rows and call sites than these, over all groups, are left out.
+  static constexpr std::size_t max_rows = 6144;
+  static constexpr std::size_t max_call_sites = 512;
   static constexpr std::size_t max_groups = 1024;
 
   std::uint32_t round = 0;

@@ -23,12 +23,16 @@ RankProgress standing_of(const WorkerSeen& worker, const WorkerRecord::Group& gr
       progress.needs_all = entry->operation == page::Operation::monitored_barrier ||
                            (page::is_meeting(entry->operation) && entry->input == group.size);
       progress.waited = between(entry->created_ns, now_ns);
+      progress.call_site = worker.record.call_site_of(*entry);
+    } else if (const auto* const last = worker.record.collective(group.id, group.entered)) {
+      progress.call_site = worker.record.call_site_of(*last);
     }
     return progress;
   }
   if (const WorkerRecord::Entry* entry = worker.record.collective(group.id, progress.at())) {
     progress.operation = entry->operation;
     progress.waited = between(entry->created_ns, entry->ended_ns > 0 ? entry->ended_ns : now_ns);
+    progress.call_site = worker.record.call_site_of(*entry);
   }
   return progress;
 }

@@ -31,9 +31,11 @@ struct RankProgress {
   // The collective after `done`; if it is in none, the group's oldest other operation that has not ended (a
   // message, monitored_barrier).
   page::Operation operation = page::Operation::none;
-  int peer = -1;            // the message's other rank in the job; -1: no message, any rank, or not known
-  bool needs_all = false;   // all members of the group must enter it, though it is not a collective
-  Duration waited{};        // in it
+  int peer = -1;           // the message's other rank in the job; -1: no message, any rank, or not known
+  bool needs_all = false;  // all members of the group must enter it, though it is not a collective
+  Duration waited{};       // in it
+  // "train.py:42 in step", where it called that operation, or else its last collective; empty: not known.
+  std::string call_site{};
   std::string how_ended{};  // "returned 0", "was stopped by dlaunch"; empty: still running, or not known
   // In one of its groups; 0 and empty in the others, or if they are not known.
   std::int64_t pid = 0;

@@ -194,6 +194,38 @@ std::string who_differs(const Jam& jam) {
   return text;
 }
 
+// "; ranks 0 and 2 call it at train.py:7 in step; the last call of rank 1 was at train.py:9 in step".
+std::string who_calls_where(const std::vector<const RankProgress*>& waiting,
+                            const std::vector<const RankProgress*>& absent) {
+  constexpr std::size_t longest = 80;
+  constexpr std::size_t most = 4;
+  using Sites = std::map<std::string, std::vector<int>>;
+  const auto sites_of = [](const std::vector<const RankProgress*>& all) {
+    Sites sites;
+    for (const RankProgress* rank : all) {
+      if (!rank->call_site.empty()) sites[rank->call_site].push_back(rank->rank);
+    }
+    return sites;
+  };
+  const auto words = [](const Sites& sites, const auto& who) {
+    std::string text;
+    std::size_t shown = 0;
+    for (const auto& [site, ranks] : sites) {
+      if (++shown > most) break;
+      text += "; " + who(ranks) + " at " + shortened(sanitize_for_terminal(site), longest);
+    }
+    return text;
+  };
+  return words(sites_of(waiting),
+               [](const std::vector<int>& ranks) {
+                 return describe(ranks, ranks.size()) + (ranks.size() == 1 ? " calls it" : " call it");
+               }) +
+         words(sites_of(absent), [](const std::vector<int>& ranks) {
+           return (ranks.size() == 1 ? "the last call of " : "the last calls of ") +
+                  describe(ranks, ranks.size()) + (ranks.size() == 1 ? " was" : " were");
+         });
+}
+
 // The ranks that do not come because they wait for a message.
 std::string who_waits_for_messages(const Jam& jam) {
   std::string text;
@@ -239,7 +271,7 @@ std::string sentence_of(const Jam& jam) {
   std::string text = is_held_up           ? who_is_stopped(jam, stopped)
                      : jam.absent.empty() ? who_waits(jam)
                                           : who_never_came(jam);
-  text += who_differs(jam) + who_waits_for_messages(jam);
+  text += who_differs(jam) + who_waits_for_messages(jam) + who_calls_where(jam.waiting, jam.absent);
   if (!is_held_up) text += and_stopped(stopped);
   text += who_has_ended(jam.absent);
   if (jam.unknown_count > 0) {
@@ -330,6 +362,7 @@ std::string sentence_of(const OtherWait& wait) {
     text += "; " + describe(numbers(wait.absent), wait.absent.size()) +
             (wait.absent.size() == 1 ? " has" : " have") + " not come";
   }
+  text += who_calls_where(wait.waiting, wait.absent);
   text += and_stopped(in_condition(wait.absent, Condition::stopped)) + who_has_ended(wait.absent);
   return text;
 }

@@ -22,7 +22,9 @@ std::string describe_entry(const WorkerRecord& record, const WorkerRecord::Entry
   } else if (page::is_collective(entry.operation)) {
     text += " #" + std::to_string(entry.sequence);
   }
-  return group == nullptr || group->name.empty() ? text : text + " of group " + group->name;
+  if (group != nullptr && !group->name.empty()) text += " of group " + group->name;
+  const std::string call_site = record.call_site_of(entry);
+  return call_site.empty() ? text : text + " at " + call_site;
 }
 
 // The oldest operation that it is in, or else the last one.

@@ -70,6 +70,18 @@ std::optional<WorkerRecord::Group> group_of(const page::Group& raw, int world_si
   return group;
 }
 
+std::map<std::uint32_t, WorkerRecord::CallSite> call_sites_of(ByteSpan first, ByteSpan second) {
+  std::map<std::uint32_t, WorkerRecord::CallSite> sites;
+  for (std::size_t i = 0; i < page::max_call_sites; ++i) {
+    const std::size_t at = offsetof(page::Page, call_sites) + i * sizeof(page::CallSite);
+    const auto site = read_at<page::CallSite>(second, at);
+    const bool is_whole = site.id != 0 && (site.id - 1) % page::max_call_sites == i &&
+                          site == read_at<page::CallSite>(first, at);
+    if (is_whole) sites[site.id] = {text_of(site.file), site.line, text_of(site.function)};
+  }
+  return sites;
+}
+
 // The end of an entry is written after the seqlock, so it is read apart.
 bool is_whole(page::Record first, const page::Record& second) {
   first.ended_ns = second.ended_ns;
@@ -134,6 +146,14 @@ const WorkerRecord::Entry* WorkerRecord::open_otherwise(std::uint32_t group) con
   return found == entries.end() ? nullptr : &*found;
 }
 
+std::string WorkerRecord::call_site_of(const Entry& entry) const {
+  const auto found = call_sites.find(entry.call_site);
+  if (found == call_sites.end()) return "";
+  const CallSite& site = found->second;
+  const std::string place = site.file.substr(site.file.rfind('/') + 1) + ":" + std::to_string(site.line);
+  return site.function.empty() ? place : place + " in " + site.function;
+}
+
 std::string worker_page_path(const std::string& pages_dir, std::uint32_t round, std::uint32_t local_rank) {
   return pages_dir + "/" + std::to_string(round) + "_" + std::to_string(local_rank) + ".page";
 }
@@ -171,7 +191,10 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
     const std::size_t at = offsetof(page::Page, records) + i * sizeof(page::Record);
     const auto raw = read_at<page::Record>(second, at);
     if (!is_whole(read_at<page::Record>(first, at), raw)) continue;
-    if (const auto entry = entry_of(raw, i)) {
+    if (auto entry = entry_of(raw, i)) {
+      // Between the two copies of the record.
+      entry->call_site =
+          read_at<std::uint32_t>(first, offsetof(page::Page, call_site_of) + i * sizeof(std::uint32_t));
       record.moved_ns = std::max({record.moved_ns, entry->created_ns, entry->ended_ns});
       record.entries.push_back(*entry);
     }
@@ -188,6 +211,7 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
     if (is_whole && link.inode != 0 && link.rank >= 0 && link.rank < record.world_size)
       record.links.push_back(link);
   }
+  record.call_sites = call_sites_of(first, second);
   return record;
 }
 

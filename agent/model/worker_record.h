@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,13 @@ struct WorkerRecord {
     page::Operation operation = page::Operation::none;
     std::uint8_t dtype = page::no_dtype;
     page::Record::State state = page::Record::started;
+    std::uint32_t call_site = 0;  // a key of call_sites; another number: it is not known
+  };
+  // The line of the program that called an operation.
+  struct CallSite {
+    std::string file;  // the end of its path
+    std::uint32_t line = 0;
+    std::string function;
   };
 
   // The first loss of another rank that broke a group of this process.
@@ -80,12 +88,15 @@ struct WorkerRecord {
   std::vector<Entry> entries;  // the oldest first
   RemoteCalls remote{};
   std::vector<page::Link> links;  // its connections with other ranks of the job
+  std::map<std::uint32_t, CallSite> call_sites;
 
   [[nodiscard]] const Group* group(std::uint32_t id) const;
   // The latest such collective; nullptr: the ring no longer has it.
   [[nodiscard]] const Entry* collective(std::uint32_t group, std::uint64_t sequence) const;
   // The oldest entry that has not ended and is not a collective; nullptr: there is none.
   [[nodiscard]] const Entry* open_otherwise(std::uint32_t group) const;
+  // "train.py:42 in step"; empty: it is not known.
+  [[nodiscard]] std::string call_site_of(const Entry& entry) const;
 };
 
 // The path of a worker's page.

@@ -78,6 +78,16 @@ Json in_list(std::uint64_t elements) {
   return elements == 0 ? Json::array() : Json::array({Json::array({elements})});
 }
 
+// The one that is known.
+Json frames_of(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
+  Json frames = Json::array();
+  if (const auto site = record.call_sites.find(entry.call_site); site != record.call_sites.end()) {
+    frames.push_back(
+        {{"name", site->second.function}, {"filename", site->second.file}, {"line", site->second.line}});
+  }
+  return frames;
+}
+
 Json entry_json(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
   const WorkerRecord::Group* group = record.group(entry.group);
   const bool p2p = page::is_point_to_point(entry.operation);
@@ -108,7 +118,7 @@ Json entry_json(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
       {"retired", entry.state != page::Record::started},
       {"timeout_ms", entry.timeout_ms},
       {"is_p2p", p2p},
-      {"frames", nothing}};
+      {"frames", frames_of(record, entry)}};
   if (entry.ended_ns > 0)
     json["duration_ms"] = to_seconds(agent::between(entry.created_ns, entry.ended_ns)) * 1000;
   return json;

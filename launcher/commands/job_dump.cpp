@@ -67,9 +67,12 @@ std::string last_move(const JobDump& dump, const WorkerRecord& record) {
   return to_words(agent::between(record.moved_ns, dump.now.time_since_epoch().count())) + " ago";
 }
 
+// ", at train.py:42 in step".
+std::string called_at(const std::string& call_site) { return call_site.empty() ? "" : ", at " + call_site; }
+
 std::string describe_collective(const agent::RankProgress& at) {
   return name_of(at.operation) + " #" + std::to_string(at.at()) + (at.inside ? "" : " (failed)") + ", " +
-         to_words(at.waited);
+         to_words(at.waited) + called_at(at.call_site);
 }
 
 // The oldest unfinished operation that is not a collective, for example a message; "-": there is none.
@@ -80,7 +83,8 @@ std::string describe_other(const WorkerRecord& record, std::uint64_t group, Time
         page::is_collective(entry.operation))
       continue;
     return describe_call(entry, *of, "any") + ", " +
-           to_words(agent::between(entry.created_ns, now.time_since_epoch().count()));
+           to_words(agent::between(entry.created_ns, now.time_since_epoch().count())) +
+           called_at(record.call_site_of(entry));
   }
   return "-";
 }

@@ -1,13 +1,17 @@
 // Where this process runs, debugging and profiling in C.
 
+#include <cstdint>
 #include <string>
 
 #include "dlaunch/debug.h"
 #include "dlaunch/profiling.h"
 #include "runtime/api/c_api.h"
+#include "runtime/base/process_environment.h"
+#include "runtime/record/recorder.h"
 
 using namespace dlaunch::internal::c;
 using dlaunch::DistError;
+using dlaunch::internal::process_environment;
 
 static_assert(static_cast<int>(dlaunch::DebugLevel::off) == DLAUNCH_DEBUG_OFF);
 static_assert(static_cast<int>(dlaunch::DebugLevel::detail) == DLAUNCH_DEBUG_DETAIL);
@@ -29,6 +33,15 @@ const char* dlaunch_get_default_backend_for_device(const char* device) {
   return text_answer(
       [&] { return dlaunch::get_default_backend_for_device(&required(device, "the device")); });
 }
+
+uint32_t dlaunch_add_call_site(const char* file, uint32_t line, const char* function) {
+  if (file == nullptr || function == nullptr) return 0;
+  return answer(std::uint32_t{0}, [&] {
+    const bool is_off = process_environment("DLAUNCH_CALL_SITES").value_or("") == "0";
+    return is_off ? std::uint32_t{0} : dlaunch::internal::recorder().add_call_site(file, line, function);
+  });
+}
+uint32_t* dlaunch_thread_call_site() { return &dlaunch::internal::thread_call_site(); }
 
 int dlaunch_breakpoint(int rank, const dlaunch_group* group) {
   return guarded([&] { dlaunch::breakpoint(rank, group_of(group)); });

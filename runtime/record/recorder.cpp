@@ -46,6 +46,8 @@ void put_text(std::array<char, N>& into, std::string_view text) {
   for (std::size_t i = 0; i < N; ++i) put(into[i], i < text.size() ? text[i] : '\0');
 }
 
+thread_local std::uint32_t call_site = 0;
+
 // As many ranks as the runs can hold.
 void put_ranks(std::array<page::Run, page::max_runs>& runs, std::span<const int> ranks) {
   std::size_t at = 0;
@@ -121,6 +123,7 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
     put(record.operation, what.operation);
     put(record.dtype, what.dtype ? static_cast<std::uint8_t>(*what.dtype) : page::no_dtype);
     put(record.state, std::uint8_t{page::Record::started});
+    put(page_->call_site_of[number % page::max_records], call_site);
     put(record.seqlock, 2 * number + 2);
   }
   if (collective) put(group_->entered, sequence);  // numbers are given out in order
@@ -197,6 +200,8 @@ void record_poll() {
   if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
 }
 
+std::uint32_t& thread_call_site() { return call_site; }
+
 void record_link(int rank, int socket) {
   struct stat about {};
   if (fstat(socket, &about) == 0) recorder().add_link(rank, about.st_ino);
@@ -233,6 +238,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
     for (page::Link& link : mapped->links) put(link.inode, std::uint64_t{0});
     for (page::Call& call : mapped->calls) put(call.seqlock, std::uint64_t{0});
     std::memset(&header.calls, 0, sizeof header.calls);
+    for (page::CallSite& site : mapped->call_sites) put(site.id, std::uint32_t{0});
     for (std::uint64_t* count : {&header.next, &header.collectives_ended, &header.others_begun,
                                  &header.others_ended, &header.waiting, &header.asks})
       put(*count, std::uint64_t{0});
@@ -261,6 +267,18 @@ void Recorder::add_link(int rank, std::uint64_t inode) {
   put(link.inode, std::uint64_t{0});
   put(link.rank, std::int32_t{rank});
   put(link.inode, inode);
+}
+
+std::uint32_t Recorder::add_call_site(std::string_view file, std::uint32_t line, std::string_view function) {
+  const std::lock_guard lock(mutex_);
+  if (page_ == nullptr || get(page_->header.owner) != getpid()) return 0;
+  page::CallSite& site = page_->call_sites[call_sites_ % page::max_call_sites];
+  put(site.id, std::uint32_t{0});
+  put(site.line, line);
+  put_text(site.file, file.substr(file.size() - std::min(file.size(), site.file.size())));
+  put_text(site.function, function);
+  put(site.id, ++call_sites_);
+  return call_sites_;
 }
 
 GroupRecorder Recorder::add(const Description& description) {

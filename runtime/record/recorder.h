@@ -141,6 +141,10 @@ void record_poll();
 // recorded before is not recorded again.
 void record_link(int rank, int socket);
 
+// The calling thread's own: where it calls the operations that it begins from now on, a number that
+// Recorder::add_call_site has returned; 0: not known.
+std::uint32_t& thread_call_site();
+
 // The process's page. Thread-safe.
 class Recorder {
  public:
@@ -168,6 +172,8 @@ class Recorder {
   // None: there is none, or it is another process's.
   page::Page* page();
   void add_link(int rank, std::uint64_t inode);
+  // A line of the program. Its number, or 0 without a page. The latest page::max_call_sites are kept.
+  std::uint32_t add_call_site(std::string_view file, std::uint32_t line, std::string_view function);
 
  private:
   page::Group* place();
@@ -176,6 +182,7 @@ class Recorder {
   page::Page* page_ = nullptr;  // protected by mutex_, as the next one
   std::uint32_t last_id_ = 0;
   std::size_t links_ = 0;  // written in all
+  std::uint32_t call_sites_ = 0;
 };
 
 // This process's.

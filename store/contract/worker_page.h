@@ -30,6 +30,7 @@ inline constexpr std::size_t max_records = 2048;
 inline constexpr std::size_t max_groups = 128;
 inline constexpr std::size_t max_runs = 8;
 inline constexpr std::size_t max_links = 1024;
+inline constexpr std::size_t max_call_sites = 256;
 
 enum class Operation : std::uint8_t {
   none,
@@ -227,16 +228,31 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+// A line of the program from which it calls operations, if its binding says so (dlaunch_add_call_site).
+struct CallSite {
+  std::uint32_t id;  // counted from 1, written last; 0: none, or the others are being written
+  std::uint32_t line;
+  std::array<char, 104> file;     // the end of its path
+  std::array<char, 48> function;  // its first bytes
+
+  bool operator==(const CallSite&) const = default;
+};
+
 struct Page {
   Header header;
   std::array<Group, max_groups> groups;
   std::array<Record, max_records> records;
   std::array<Link, max_links> links;  // a ring: with more, the oldest are lost
   std::array<Call, max_calls> calls;
+  // Call site n is in place (n - 1) % max_call_sites: with more, the oldest are lost.
+  std::array<CallSite, max_call_sites> call_sites;
+  std::array<std::uint32_t, max_records>
+      call_site_of;  // of the record in the same place, with its seqlock; 0: not known
 };
 
 static_assert(sizeof(Header) == 4096 && offsetof(Header, next) == 64 && sizeof(Group) == 256 &&
-              offsetof(Group, entered) == 200 && sizeof(Record) == 64 && sizeof(Link) == 16);
+              offsetof(Group, entered) == 200 && sizeof(Record) == 64 && sizeof(Link) == 16 &&
+              sizeof(CallSite) == 160);
 static_assert(std::is_trivially_copyable_v<Page> && std::is_standard_layout_v<Page>);
 
 }  // namespace dlaunch::store::page

@@ -23,7 +23,7 @@ MadePage good_page() {
   page.add_group(2, "1");
   for (std::uint64_t n = 1; n <= 6; ++n) page.end(page.enter(1, page::Operation::all_reduce, n, 100), 200);
   page.enter(2, page::Operation::barrier, 1, 300);
-  page.enter(1, page::Operation::recv, 1, 400);
+  page.call_at(page.enter(1, page::Operation::recv, 1, 400), 1, "step");
   page.raw().links[0] = {4711, 3, 0};
   page.set_worker(1, "trainer");
   page.call(1, "ps", "add", page::Call::sent, 300);
@@ -49,12 +49,13 @@ void fuzz(FuzzInput input) {
     std::memcpy(&place, bytes.data() + at, sizeof place);
     std::memcpy(&word, bytes.data() + at + sizeof place, sizeof word);
     const auto how = std::to_integer<unsigned>(bytes[at + step - 1]);
-    // Most of a page is empty: only the header and the first groups, records and links matter.
+    // Most of a page is empty: only the header and the first groups, records, links and call sites matter.
     constexpr std::size_t starts[] = {0, offsetof(page::Header, crash), offsetof(page::Page, groups),
                                       offsetof(page::Page, records)};
     const std::size_t start = how % 16 == 15   ? offsetof(page::Page, links)
                               : how % 16 == 14 ? offsetof(page::Page, calls)
                               : how % 16 == 13 ? offsetof(page::Header, calls)
+                              : how % 16 == 12 ? offsetof(page::Page, call_sites)
                                                : starts[how % 4];
     const std::size_t offset = start + place % 640;
     if (how < 250) std::memcpy(first.data() + offset, &word, sizeof word);

@@ -135,6 +135,10 @@ for _name, _arguments in {**_CALLS, **_WITHOUT_RESULT}.items():
     _function.restype = c_int if _name in _CALLS else None
     setattr(Calls, _name, _function)
 _library.dlaunch_last_error.restype = c_char_p
+Calls.add_call_site = _library.dlaunch_add_call_site
+Calls.add_call_site.argtypes, Calls.add_call_site.restype = (c_char_p, c_uint32, c_char_p), c_uint32
+Calls.thread_call_site = _library.dlaunch_thread_call_site
+Calls.thread_call_site.restype = POINTER(c_uint32)
 
 
 def last_error():

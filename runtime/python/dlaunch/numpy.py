@@ -19,6 +19,7 @@ from ctypes import byref
 import numpy
 
 from dlaunch import library
+from dlaunch.call_sites import name_caller
 from dlaunch.completions import completions
 from dlaunch.library import Calls, Tensor
 
@@ -151,6 +152,7 @@ def _list(described):
 
 
 def _start(call, arrays, group, timeout, async_op, *arguments):
+    name_caller(2)
     if not async_op:
         _check(call(*arguments, _handle(group), _milliseconds(timeout), None))
         return None

@@ -98,7 +98,7 @@ inline std::vector<Message> one_of_each() {
                      8,
                      {{0, 2, 4}},
                      {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier, 5, true,
-                       std::chrono::seconds(2), "returned 0", 4711, "is running", "#0 step()",
+                       std::chrono::seconds(2), "train.py:42 in step", "returned 0", 4711, "is running", "#0 step()",
                        StalledLink{6, true, 5, std::chrono::seconds(1)}}}}},
                    std::chrono::seconds(9),
                    std::chrono::seconds(7)},

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -92,7 +93,9 @@ TEST(Messages, ProgressOfANodeFitsAFrame) {
   for (std::size_t i = 0; i < Progress::max_groups + 5; ++i) {
     GroupProgress group{i, std::string(48, 'x'), 1 << 20, {}, {}};
     group.ranks.assign(page::max_runs, {0, 1, 1});
-    group.here.assign(100, {});
+    RankProgress called;
+    called.call_site = std::string(170, 'x');  // the longest that a page can have
+    group.here.assign(100, called);
     progress.groups.push_back(group);
   }
   progress = bounded(std::move(progress));
@@ -104,6 +107,11 @@ TEST(Messages, ProgressOfANodeFitsAFrame) {
   std::size_t rows = 0;
   for (const GroupProgress& group : progress.groups) rows += group.here.size();
   EXPECT_EQ(rows, Progress::max_rows);
+  const auto called = [](const RankProgress& rank) { return !rank.call_site.empty(); };
+  std::size_t call_sites = 0;
+  for (const GroupProgress& group : progress.groups)
+    call_sites += static_cast<std::size_t>(std::ranges::count_if(group.here, called));
+  EXPECT_EQ(call_sites, Progress::max_call_sites);
 }
 
 TEST(Messages, MoreThanAnOutcomeMayTellIsRefused) {

@@ -46,6 +46,24 @@ TEST(CollectiveProgress, NamesAMessagesPeerByItsRankInTheJob) {
   EXPECT_EQ(peer(4), -1);  // not a rank of the group
 }
 
+TEST(CollectiveProgress, NamesTheLineOfTheOperationOrElseOfTheLastCollective) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  const auto called = [&] {
+    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    return collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0).call_site;
+  };
+  EXPECT_EQ(called(), "");
+  page::Record& first = page.enter(1, Operation::all_reduce, 1, 1'000);
+  page.call_at(first, 10, "warm_up");
+  page.end(first, 2'000);
+  EXPECT_EQ(called(), "train.py:10 in warm_up");
+  page.call_at(page.enter(1, Operation::recv, 1, 3'000), 20, "receive");
+  EXPECT_EQ(called(), "train.py:20 in receive");
+  page.call_at(page.enter(1, Operation::all_reduce, 2, 4'000), 30, "step");
+  EXPECT_EQ(called(), "train.py:30 in step");
+}
+
 TEST(CollectiveProgress, AMeetingMayNeedAllRanksOrSome) {
   MadePage page(0, 4);
   page.add_group(1, "default");

@@ -53,6 +53,45 @@ TEST(Diagnosis, TheMissingRankIsNamed) {
   EXPECT_EQ(found.missing, std::vector{3});
 }
 
+RankProgress called_at(std::string call_site, RankProgress progress) {
+  progress.call_site = std::move(call_site);
+  return progress;
+}
+
+TEST(Diagnosis, SaysWhereTheRanksCallIfThatIsKnown) {
+  const Diagnosis one = diagnose({group(2, {called_at("train.py:7 in step", in(0, 6, seconds(2))),
+                                            called_at("train.py:9 in late", done(1, 5))})});
+  EXPECT_EQ(
+      one.sentences,
+      Sentences{"rank 1 never entered all_reduce #6 of group default; the other one has waited 2 s; rank 0 "
+                "calls it at train.py:7 in step; the last call of rank 1 was at train.py:9 in late"});
+  const Diagnosis several = diagnose(
+      {group(6, {called_at("train.py:7", in(0, 6, seconds(2))), called_at("eval.py:3", in(1, 6, seconds(2))),
+                 called_at("train.py:7", in(2, 6, seconds(2))), in(3, 6, seconds(2)),
+                 called_at("a\a.py:1", done(4, 5)), called_at("a\a.py:1", done(5, 5))})});
+  EXPECT_EQ(
+      several.sentences,
+      Sentences{"ranks 4 and 5 never entered all_reduce #6 of group default; the other 4 have waited 2 s; "
+                "rank 1 calls it at eval.py:3; ranks 0 and 2 call it at train.py:7; the last calls of ranks "
+                "4 and 5 were at a .py:1"});
+  std::vector<RankProgress> many;
+  for (int rank = 0; rank < 6; ++rank)
+    many.push_back(called_at("train.py:" + std::to_string(rank), in(rank, 6, seconds(2))));
+  const std::string sentence = diagnose({group(6, many)}).sentences.front();
+  EXPECT_TRUE(sentence.ends_with("; rank 3 calls it at train.py:3")) << sentence;
+}
+
+TEST(Diagnosis, SaysWhereTheRanksWaitForMessages) {
+  RankProgress receives = called_at("train.py:7 in get", done(1, 5));
+  receives.operation = Operation::recv;
+  receives.peer = 0;
+  receives.waited = seconds(2);
+  EXPECT_EQ(
+      diagnose({group(2, {called_at("train.py:9 in late", done(0, 5)), receives})}).sentences,
+      Sentences{"rank 1 has been in recv from rank 0 of group default for 2 s; rank 1 calls it at train.py:7 "
+                "in get; the last call of rank 0 was at train.py:9 in late"});
+}
+
 TEST(Diagnosis, ReportsOfNodesAreMerged) {
   const Diagnosis found = diagnose(
       {group(4, {in(0, 9, seconds(2)), in(1, 9, seconds(3))}), group(4, {done(2, 8), in(3, 9, seconds(1))})});

@@ -61,10 +61,11 @@ TEST_F(NodeRanksTest, ARankThatIsWaitedForIsAFinding) {
 TEST_F(NodeRanksTest, OutsideTheLastOperationIsShown) {
   page::Record& message = pages_[0].enter(1, page::Operation::send, 1, 12 * second);
   message.peer = 1;
+  pages_[0].call_at(message, 42, "step");
   pages_[0].end(message, 13 * second);
   const RankView rank = at(20).ranks[0];
   EXPECT_FALSE(rank.inside);
-  EXPECT_EQ(rank.operation, "send to rank 1 of group default");
+  EXPECT_EQ(rank.operation, "send to rank 1 of group default at train.py:42 in step");
   EXPECT_EQ(rank.operation_s, 7);
   EXPECT_EQ(rank.times, (std::vector<double>{2, 7, 1, 0, 0, 0}));
 }

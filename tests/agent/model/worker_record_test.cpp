@@ -49,6 +49,23 @@ TEST(WorkerRecord, ReadsEveryFieldOfThePage) {
   EXPECT_EQ(parse_page_head(page.bytes())->pid, 4711);
 }
 
+TEST(WorkerRecord, ReadsWhereTheProgramCalled) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  const page::Record& call = page.enter(1, Operation::all_reduce, 1, 100);
+  page.enter(1, Operation::all_reduce, 2, 100);
+  page.call_at(call, 42, "step\a");
+  const auto record = parse(page);
+  EXPECT_EQ(record->call_site_of(record->entries[0]), "train.py:42 in step ");
+  EXPECT_EQ(record->call_site_of(record->entries[1]), "");
+  MadePage changed(0, 2);
+  changed.raw() = page.raw();
+  changed.raw().call_sites[41].line = 43;
+  EXPECT_TRUE(parse_worker_page(page.bytes(), changed.bytes())->call_sites.empty()) << "it is being written";
+  page.raw().call_sites[41].id = 43;
+  EXPECT_TRUE(parse(page)->call_sites.empty()) << "it is in another one's place";
+}
+
 TEST(WorkerRecord, TheRingKeepsTheLatestInTheirOrder) {
   MadePage page(0, 2);
   page.add_group(1, "default");

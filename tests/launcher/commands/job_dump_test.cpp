@@ -187,7 +187,9 @@ TEST(JobDump, JsonHasTheFieldsOfAFlightRecorder) {
   page.enter(1, Operation::all_reduce, 4, 6 * second);
   page.raw().records[2].output = 0;
   page.enter(1, Operation::recv, 9, 7 * second).peer = -1;
-  page.enter(1, Operation::send, 10, 8 * second).peer = 2;
+  page::Record& message = page.enter(1, Operation::send, 10, 8 * second);
+  message.peer = 2;
+  page.call_at(message, 42, "step");
   dump.workers.push_back(worker(page));
   const auto flight = nlohmann::json::parse(to_json(dump))["workers"][0]["flight"];
   EXPECT_EQ(flight["version"], "2.10");
@@ -223,6 +225,8 @@ TEST(JobDump, JsonHasTheFieldsOfAFlightRecorder) {
                                         {"frames", nlohmann::json::array()}}));
   EXPECT_EQ(entries[1]["state"], "started") << "and failed";
   EXPECT_EQ(entries[1]["retired"], true);
+  EXPECT_EQ(entries[5]["frames"],
+            (nlohmann::json{{{"name", "step"}, {"filename", "/work/train.py"}, {"line", 42}}}));
   EXPECT_EQ(entries[2]["state"], "started");
   EXPECT_EQ(entries[2]["retired"], false);
   EXPECT_EQ(entries[2]["input_sizes"], nlohmann::json::array());

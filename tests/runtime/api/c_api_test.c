@@ -355,6 +355,12 @@ static void callbacks(int rank) {
 static void surroundings(void) {
   EXPECT(dlaunch_is_gloo_available() == 1 && dlaunch_is_mpi_available() == 0);
   EXPECT(dlaunch_is_nccl_available() == dlaunch_is_backend_available("nccl"));
+  EXPECT(dlaunch_add_call_site(NULL, 1, "main") == 0);
+  const uint32_t call_site = dlaunch_add_call_site(__FILE__, __LINE__, __func__);
+  EXPECT(call_site != 0 && dlaunch_add_call_site(__FILE__, __LINE__, __func__) == call_site + 1);
+  *dlaunch_thread_call_site() = call_site;
+  EXPECT(dlaunch_barrier(NULL, 0, NULL) == DLAUNCH_OK);
+  *dlaunch_thread_call_site() = 0;
   EXPECT(dlaunch_is_dlaunch_launched() == 1 && dlaunch_is_torchelastic_launched() == 1);
   const char* token = getenv("DLAUNCH_FENCING_TOKEN");
   EXPECT(token != NULL && dlaunch_fencing_token() == strtoull(token, NULL, 10));

@@ -6,6 +6,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from dlaunch.call_sites import name_caller
 from dlaunch.library import ERROR_NETWORK, Calls
 from dlaunch.torch.errors import NotOffered, check, error_of
 from dlaunch.torch.sparse import all_reduce_sparse
@@ -92,6 +93,7 @@ class GroupCalls:
         if self._group is None:
             raise dist.DistError("the process group has been destroyed or aborted")
         self._sequence += 1
+        name_caller(2)
         finish = prepared.finish() if prepared else None
         if not getattr(opts, "asyncOp", True) and self._collected is None:
             status = call(*arguments, self._group, milliseconds(opts.timeout), None)
@@ -289,6 +291,7 @@ class GroupCalls:
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
         # From C++ the options come; they hold the timeout.
+        name_caller(1)
         limit = timeout if timeout is None or isinstance(timeout, timedelta) else timeout.timeout
         check(Calls.monitored_barrier(self._group, milliseconds(limit), int(wait_all_ranks)))
 
@@ -311,6 +314,7 @@ class GroupCalls:
         if self._group is None:
             raise dist.DistError("the process group has been destroyed or aborted")
         handle = _void()
+        name_caller(2)
         status = call(_byref(moved(dense)), -1 if peer is None else self._job_ranks[peer], tag, self._group, 0, _byref(handle))
         if status:
             raise self._failed(status)
