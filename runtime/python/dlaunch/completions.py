@@ -36,10 +36,11 @@ class Completions:
         self._actions[token] = action
         Calls.work_notify(handle, self._queue, token)
 
-    def keep_until_ended(self, handle, memory):
+    def keep_until_ended(self, handle, memory, is_finalizing=sys.is_finalizing, increment=ctypes.pythonapi.Py_IncRef,
+                         as_object=ctypes.py_object):  # at the very end the modules are gone
         """For the destructor of a Work: frees the handle, and the memory when the operation has ended."""
-        if sys.is_finalizing():
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # it stays until the process has ended
+        if is_finalizing():
+            increment(as_object(memory))  # it stays until the process has ended
         elif Calls.work_is_completed(handle):
             Calls.work_free(handle)
         else:

@@ -86,6 +86,12 @@ def movements(group, rank, size, dtype, count):
     for request in requests:
         request.wait()
     yield ring
+    ring = torch.zeros(count, dtype=dtype)
+    batch = [dist.P2POp(dist.isend, values(rank, count, dtype), (rank + 1) % size, group),
+             dist.P2POp(dist.irecv, ring, (rank - 1) % size, group)]
+    for request in dist.batch_isend_irecv(batch):
+        request.wait()
+    yield ring
 
 
 def objects(group, rank, size):
@@ -177,7 +183,17 @@ def monitored_barrier(group, seconds):
         group.monitored_barrier(timedelta(seconds=seconds))
 
 
+def abilities():
+    """What PyTorch asks of a backend before it calls it."""
+    world = dist.group.WORLD
+    for asked in (world, world._get_backend(torch.device("cpu"))) if TAKES_ANY_BACKEND else (world,):
+        for name in dir(asked):
+            if name.lstrip("_").startswith("supports_"):
+                getattr(asked, name)
+
+
 def groups(rank, size):
+    abilities()
     last = dist.new_group([size - 2, size - 1])
     if rank >= size - 2:
         total = torch.tensor([float(rank)])

@@ -293,7 +293,8 @@ class GroupCalls:
         # From C++ the options come; they hold the timeout.
         name_caller(1)
         limit = timeout if timeout is None or isinstance(timeout, timedelta) else timeout.timeout
-        check(Calls.monitored_barrier(self._group, milliseconds(limit), int(wait_all_ranks)))
+        # Zero, which elsewhere means the group's timeout, is a short one here, as gloo's.
+        check(Calls.monitored_barrier(self._group, 1 if limit == timedelta(0) else milliseconds(limit), int(wait_all_ranks)))
 
     def send(self, tensors, dst, tag=0):
         tensor, prepared = _one(tensors), Prepared()

@@ -1,6 +1,7 @@
 """Process groups: how PyTorch makes, splits and ends them."""
 
 import ctypes
+import hashlib
 import sys
 
 import torch
@@ -20,6 +21,10 @@ HAS_BACKENDS_IN_PYTHON = hasattr(dist.Backend, "_ensure_backend_registered")
 
 def _form(store, rank, size, timeout, job_ranks, name):
     limit = milliseconds(timeout)
+    if job_ranks:
+        # PyTorch may name groups of other ranks alike (new_subgroups with a group), and give them one part of the store.
+        members = ",".join(str(member) for member in job_ranks)
+        store = dist.PrefixStore(f"dlaunch/{hashlib.sha256(members.encode()).hexdigest()[:16]}", store)
     own = store_of(store, limit)
     group = ctypes.c_void_p()
     options = SeparateGroupOptions(store=own, rank=rank, world_size=size, timeout_ms=limit, name=name.encode())
@@ -39,9 +44,16 @@ class _Formed(GroupCalls):
         self._job_ranks = list(job_ranks) or list(range(size))
         self._group = _form(store, rank, size, timeout, job_ranks, name)
 
-    def __del__(self):
+    # What PyTorch asks of a backend. Its own answers for one in Python call themselves without end.
+    supports_coalescing = False  # in one call: several messages begin one by one, as with gloo
+    supports_reconfigure = False
+    supports_shrinking = False
+    supports_window = False
+    _supports_time_estimate = False
+
+    def __del__(self, is_finalizing=sys.is_finalizing):  # at the very end `sys` is gone
         # PyTorch calls shutdown() before, if the program destroys the group; at the process's end the library leaves it.
-        if not sys.is_finalizing():
+        if not is_finalizing():
             self.shutdown()
 
     def _part(self, ranks, opts):

@@ -99,10 +99,10 @@ class Work(dist.Work):
         self.wait()
         return self._outputs
 
-    def __del__(self):
+    def __del__(self, is_finalizing=sys.is_finalizing, completions=completions):  # at the very end the modules are gone
         if not self._ended and self._tensors is not None and not self._finish:
             completions.keep_until_ended(self._handle, self._tensors)
-        elif not sys.is_finalizing():
+        elif not is_finalizing():
             Calls.work_free(self._handle)
 
 
