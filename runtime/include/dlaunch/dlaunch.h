@@ -414,8 +414,8 @@ DLAUNCH_EXPORT int dlaunch_completions_next(dlaunch_completions* queue, int64_t 
 /* Where the program calls operations, for what dlaunch reports of this rank: notes of a hang, dlaunch dump,
  * the page of the job. A line of the program gets a number once, from dlaunch_add_call_site: 0 if nothing is
  * recorded (no dlaunch has started this process, or it is in no group yet) or DLAUNCH_CALL_SITES is 0. The
- * latest 256 lines are kept. Each thread has a variable for the number of the line at which it calls operations
- * from then on; 0: not known. It is the thread's own, and lives as long. Neither call fails. */
+ * latest 256 lines are kept. Each thread has a variable for the number of the line at which it calls
+ * operations from then on; 0: not known. It is the thread's own, and lives as long. Neither call fails. */
 DLAUNCH_EXPORT uint32_t dlaunch_add_call_site(const char* file, uint32_t line, const char* function);
 DLAUNCH_EXPORT uint32_t* dlaunch_thread_call_site(void);
 
