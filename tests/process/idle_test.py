@@ -17,7 +17,7 @@ import threading
 import unittest
 import uuid
 
-from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, alive, environment, free_port, main, summary
+from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, alive, environment, free_port, main, summary, wait_until
 
 FRTRACE = os.path.join(os.path.dirname(TORCH_PYTHON), "torchfrtrace")
 RECORDS_GLOO = (2, 9)  # the first PyTorch that does
@@ -174,7 +174,7 @@ class Stacks(Idle):
             debugger = file.read().strip()
         job.terminate()
         job.communicate(timeout=PATIENCE)
-        self.assertFalse(alive(debugger))
+        wait_until(lambda: not alive(debugger), "the debugger ends")
 
 
 class Torch(Idle):
