@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <memory>
 #include <unordered_set>
 #include <utility>
 
@@ -33,7 +34,7 @@ class Hook final : public ::torch::autograd::FunctionPostHook {
 GradientHooks::GradientHooks(const std::vector<at::Tensor>& parameters,
                              std::function<void(std::size_t)> call) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    std::shared_ptr<Node> node = ::torch::autograd::impl::grad_accumulator(parameters[i]);
+    NodePointer node = ::torch::autograd::impl::grad_accumulator(parameters[i]);
     const std::uintptr_t hook = node->add_post_hook(std::make_unique<Hook>(call, i));
     accumulators_.push_back({std::move(node), hook});
   }

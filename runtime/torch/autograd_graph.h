@@ -3,11 +3,12 @@
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <utility>
 #include <vector>
 
 namespace dlaunch::torch::internal {
@@ -25,8 +26,10 @@ class GradientHooks {
   [[nodiscard]] std::vector<std::size_t> unreached_from(const std::vector<at::Tensor>& outputs) const;
 
  private:
+  // LibTorch's kind of pointer to a node differs by its version.
+  using NodePointer = decltype(::torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
   struct Accumulator {
-    std::shared_ptr<::torch::autograd::Node> node;  // autograd itself keeps it by a weak reference only
+    NodePointer node;  // autograd itself keeps it by a weak reference only
     std::uintptr_t hook;
   };
   std::vector<Accumulator> accumulators_;
