@@ -435,7 +435,7 @@ if(TARGET dlaunch_torch)
     runtime/torch/sampler_test.cpp
     runtime/torch/tensor_test.cpp
     runtime/torch/zero_redundancy_test.cpp)
-  dlaunch_test(NAME libtorch_test LABELS runtime OPTIMISED SOURCES ${torch_tests} LIBS dlaunch_torch dlaunch_libtorch)
+  dlaunch_test(NAME libtorch_test LABELS runtime OPTIMISED TOGETHER SOURCES ${torch_tests} LIBS dlaunch_torch dlaunch_libtorch)
   target_compile_options(libtorch_test PRIVATE ${test_options})
   target_precompile_headers(libtorch_test PRIVATE <gtest/gtest.h> <torch/torch.h>)
   add_executable(train_small_net runtime/torch/train_small_net.cpp)
