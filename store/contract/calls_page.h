@@ -3,7 +3,6 @@
 // (runtime/rpc/call_log.h).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +23,7 @@ struct Name {
 
   static Name of(std::string_view text) {
     Name name{};
-    std::memcpy(name.words.data(), text.data(), std::min(text.size(), sizeof name.words));
+    text.copy(reinterpret_cast<char*>(name.words.data()), sizeof name.words);
     return name;
   }
   [[nodiscard]] std::string text() const {
