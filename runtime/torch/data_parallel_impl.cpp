@@ -131,10 +131,8 @@ void DataParallelImpl::require_finished() {
 }
 
 void DataParallelImpl::begin_step() {
-  std::vector<char> were_in_bucket(views_.size());
-  for (std::size_t i = 0; i < views_.size(); ++i) were_in_bucket[i] = is_in_bucket(i) ? 1 : 0;
   reducer_->begin_step();
-  follow_buckets(were_in_bucket);
+  follow_buckets();
   const std::lock_guard lock(mutex_);
   arrived_ = 0;
   std::ranges::fill(has_arrived_, 0);
@@ -305,11 +303,12 @@ bool DataParallelImpl::is_in_bucket(std::size_t parameter) const {
 
 // The reducer has laid out its buckets anew: the views follow, and so do the gradients, whose values it has
 // kept.
-void DataParallelImpl::follow_buckets(const std::vector<char>& were_in_bucket) {
+void DataParallelImpl::follow_buckets() {
   for (std::size_t i = 0; i < views_.size(); ++i) {
     if (reducer_->gradient(i).data() == views_[i].data_ptr()) continue;
+    const bool was_in_bucket = is_in_bucket(i);  // the old one, which the view still holds
     views_[i] = view_of_gradient(i);
-    if (were_in_bucket[i] != 0) tensors_.trained[i].tensor.mutable_grad() = views_[i];
+    if (was_in_bucket) tensors_.trained[i].tensor.mutable_grad() = views_[i];
   }
 }
 

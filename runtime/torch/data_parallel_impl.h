@@ -63,7 +63,7 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   [[nodiscard]] bool collects() const { return options_.delay_all_reduce || learns_graph(); }
   [[nodiscard]] bool learns_graph() const { return options_.static_graph && wanted_.empty(); }
   void deliver_collected();
-  // Both return whether the step has all gradients now.
+  // Each returns whether the step has all gradients now.
   bool deliver(std::size_t parameter);
   bool deliver_unused(const std::vector<std::size_t>& parameters);
   bool arrive(std::size_t parameter);
@@ -74,7 +74,7 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   [[nodiscard]] at::Tensor view_of_gradient(std::size_t parameter) const;
   // With gradient_as_bucket_view: whether the parameter's gradient is in its bucket.
   [[nodiscard]] bool is_in_bucket(std::size_t parameter) const;
-  void follow_buckets(const std::vector<char>& were_in_bucket);
+  void follow_buckets();
 
   const std::shared_ptr<::torch::nn::Module> module_;
   const DataParallelOptions options_;
@@ -95,7 +95,7 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   std::atomic<int> no_sync_guards_ = 0;
   bool reduces_ = false;  // the latest forward() did not run under a guard
 
-  mutable std::mutex mutex_;  // hooks may run on several threads
+  std::mutex mutex_;  // hooks may run on several threads
   std::exception_ptr failure_;
   bool step_open_ = false;
   bool accepts_ = false;  // gradients belong to the open step
