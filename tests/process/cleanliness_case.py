@@ -171,7 +171,7 @@ class Cleanliness(unittest.TestCase):
     def nothing_remains(self, job):
         _, err = job.communicate(timeout=PATIENCE)
         self.only_remain(set(), err)
-        wait_until(lambda: os.listdir(self.tmp) == [], "the files have been removed")
+        wait_until(lambda: os.listdir(self.tmp) == [], f"the files in {self.tmp} have been removed")
         wait_until(lambda: not self.groups_of(job), "the control group has been removed")
         return err
 

@@ -206,8 +206,10 @@ class Kills(Cleanliness):
                 victims += [child for child in self.children_if_any(victims[-1])][:1]
             for pid in victims:
                 self.kill_if_any(pid)
-            job.communicate(timeout=PATIENCE)
-            # A process may be killed before another one knows its files and cgroup: the next start removes them.
+            _, err = job.communicate(timeout=PATIENCE)
+            # A process may be killed before another one knows its files and cgroup: the next start removes them, but
+            # not while a process that was killed has still to end, because it holds their lock until then.
+            self.only_remain(set(), err)
             subprocess.run([*self.prefix, DLAUNCH, "true"], check=True, timeout=PATIENCE, env={**os.environ, "TMPDIR": self.tmp})
             self.nothing_remains(job)
 

@@ -88,7 +88,7 @@ while True:
 class Status(Commands):
     def test_a_running_job_and_its_workers(self):
         job = self.start("--nproc-per-node=3", "--max-restarts=2", "sh", "-c", "echo hello of $RANK; exec sleep 1000")
-        status = self.status(lambda s: len(s["workers"]) == 3 and all(w["last_output"] for w in s["workers"]), "three workers speak")
+        status = self.status(lambda s: [w["state"] for w in s["workers"]] == ["running"] * 3 and all(w["last_output"] for w in s["workers"]), "three workers speak")
         self.assertEqual((status["state"], status["agent"], status["world_size"], status["restarts_used"], status["max_restarts"]),
                          ("running", job.pid, 3, 0, 2))
         self.assertEqual([w["last_output"] for w in status["workers"]], [f"hello of {rank}" for rank in range(3)])
