@@ -151,11 +151,11 @@ void TimesOfRanks::look(TimePoint now, const std::vector<WorkerLook>& workers) {
     RankTimes times;
     if (worker.record) span.from_ns = note_start(worker, span, times);
     if (worker.condition == Condition::ended) continue;
-    const bool has_entries = worker.record && !worker.record->entries.empty();
+    const bool has_begun = worker.record && worker.record->first_ns != 0;
     const Duration rest(span.to_ns - span.from_ns);
     if (worker.condition == Condition::stopped) {
       times[Spent::stopped] = rest;
-    } else if (has_entries) {
+    } else if (has_begun) {
       times += divide(*worker.record, meetings, span);
     } else if (!worker.record) {
       times[Spent::unrecorded] += rest;
@@ -169,9 +169,9 @@ std::int64_t TimesOfRanks::note_start(const WorkerLook& worker, NanosecondSpan s
   Start& start = starts_[worker.rank];
   if (start.has_begun) return span.from_ns;
   const WorkerRecord& record = *worker.record;
-  start.has_begun = !record.entries.empty();
+  start.has_begun = record.first_ns != 0;
   const std::int64_t first =
-      start.has_begun ? std::clamp(record.entries.front().created_ns, span.from_ns, span.to_ns) : span.to_ns;
+      start.has_begun ? std::clamp(record.first_ns, span.from_ns, span.to_ns) : span.to_ns;
   const std::int64_t began = ns_of(round_began_);
   const std::int64_t joined = std::clamp(record.joined_ns, began, first);
   start.until_joined = Duration(joined - began);

@@ -174,6 +174,7 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
     record.key = text_of(header.key);
   }
   record.joined_ns = header.joined_ns;
+  record.first_ns = std::max(std::int64_t{0}, header.first_ns);
   record.moved_ns = header.joined_ns;
   record.lost = lost_of(header);
   record.left_in_exception = header.left_in_exception == 1;

@@ -79,6 +79,7 @@ struct WorkerRecord {
   bool left_in_exception = false;  // it left its groups during an exception
   std::int64_t unix_minus_steady_ns = 0;
   std::int64_t joined_ns = 0;     // when it last called init_process_group, for the whole job
+  std::int64_t first_ns = 0;      // when its first operation began; 0: none has
   std::int64_t key_since_ns = 0;  // since when it waits for a key of a store; 0: it does not
   std::string key{};              // that key, or its first bytes
   std::int64_t forming_ns = 0;    // since when it waits in init_process_group; 0: it does not

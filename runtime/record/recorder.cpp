@@ -110,6 +110,7 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
   const bool collective = page::is_collective(what.operation);
   if (!collective) add(page_->header.others_begun, 1);
   const std::uint64_t number = add(page_->header.next, 1);
+  if (number == 0) put(page_->header.first_ns, ns_of(limit.began));
   page::Record& record = page_->records[number % page::max_records];
   if (claim(record.seqlock, 2 * number + 1)) {
     put(record.sequence, sequence);
@@ -243,6 +244,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
                                  &header.others_ended, &header.waiting, &header.asks})
       put(*count, std::uint64_t{0});
     put(header.lost, std::int32_t{0});
+    put(header.first_ns, std::int64_t{0});
     put(header.forming_ns, std::int64_t{0});
     put(header.key_since_ns, std::int64_t{0});
     put(header.left_in_exception, std::uint8_t{0});

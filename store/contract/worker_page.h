@@ -167,7 +167,10 @@ struct Header {
 
   CallCounts calls;
 
-  std::array<std::uint8_t, 4096 - 184 - sizeof(Crash) - sizeof(CallCounts)> reserved_too;
+  // When the owner's first operation began; 0: none has. The ring soon loses that operation's record.
+  std::int64_t first_ns;
+
+  std::array<std::uint8_t, 4096 - 192 - sizeof(Crash) - sizeof(CallCounts)> reserved_too;
 };
 
 // How often operations and remote calls have begun or ended.

@@ -38,6 +38,7 @@ class MadePage {
   page::Record& enter(std::uint32_t group, page::Operation operation, std::uint64_t sequence,
                       std::int64_t created_ns) {
     const std::uint64_t number = page_->header.next++;
+    if (number == 0) page_->header.first_ns = created_ns;
     page::Record& record = page_->records.at(number % page::max_records);
     record = {};
     record.seqlock = 2 * number + 2;

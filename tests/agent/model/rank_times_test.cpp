@@ -127,6 +127,17 @@ TEST_F(RankTimesTest, WhatTheRingNoLongerHasIsLikeWhatItHas) {
   EXPECT_NEAR(to_seconds(times[Spent::operation]), to_seconds(times[Spent::computing]), 0.01);
 }
 
+TEST_F(RankTimesTest, TheStartEndsWithTheFirstOperationAlsoIfTheRingNoLongerHasIt) {
+  constexpr std::int64_t first_at = 300;
+  pages_[0].raw().header.joined_ns = ns(100);
+  for (std::size_t i = 0; i < 2 * page::max_records; ++i) {
+    const std::int64_t at = ns(first_at) + static_cast<std::int64_t>(i) * ms;
+    pages_[0].end(pages_[0].enter(1, page::Operation::send, i + 1, at), at + ms / 2);
+  }
+  look(first_at + 2 * static_cast<std::int64_t>(page::max_records));
+  EXPECT_EQ(spent(0, Spent::starting), first_at);
+}
+
 TEST_F(RankTimesTest, TheStartHasTwoParts) {
   look(1000, Condition::runs, false);
   EXPECT_EQ(times_.seen().mean_start, milliseconds(0)) << "no rank records";

@@ -92,6 +92,7 @@ TEST_F(RecorderTest, WhatIsRecordedIsRead) {
             (std::vector<std::uint64_t>{2, 1, 1}));
   ASSERT_EQ(record.entries.size(), 3U);
   EXPECT_EQ(record.entries[0].operation, Operation::all_reduce);
+  EXPECT_EQ(record.entries[0].created_ns, record.first_ns);
   EXPECT_EQ(record.entries[0].dtype, static_cast<std::uint8_t>(DType::float32));
   EXPECT_EQ(record.entries[0].input, 1024U);
   EXPECT_EQ(record.entries[0].timeout_ms, 5000U);
