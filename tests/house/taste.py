@@ -111,6 +111,7 @@ ROOMS = {
     "runtime/store_server": ({"store/server"}, EDGE),
     "runtime/tls": ({"store/tls"}, EDGE),
     "runtime/python": (set(), EDGE),
+    "runtime/python/dlaunch/torch/native": (set(), EDGE),
     "runtime/include/dlaunch": (set(), EDGE),
     "examples": (set(), EDGE),
 }
@@ -124,7 +125,7 @@ THIRD_PARTY = {
     r"nccl\.h": ("runtime/backends/nccl/",),
     r"cuda.*\.h": ("runtime/cuda/", "examples/train_mnist/cuda/"),
     r"cublas.*\.h": ("examples/train_mnist/cuda/",),
-    r"(torch|ATen|c10)/.*": ("runtime/torch/", "examples/"),
+    r"(torch|ATen|c10)/.*": ("runtime/torch/", "runtime/python/dlaunch/torch/native/", "examples/"),
     r"CLI/.*": ("launcher/flags/command_line.cpp", "launcher/commands/command_parser.cpp"),
     r"nlohmann/.*": ("store/server/status_page.cpp", "agent/model/", "agent/election/etcd_messages.cpp",
                      "agent/observe/timer_requests.cpp", "launcher/flags/config_file.cpp", "launcher/report/",
@@ -154,6 +155,7 @@ NAMESPACES = {
     "runtime": "dlaunch::internal",
     "runtime/include": "dlaunch",
     "runtime/torch": "dlaunch::torch",
+    "runtime/python/dlaunch/torch": "dlaunch::torch",
 }
 NAMESPACES_MADE_VISIBLE = "store/base/namespaces.h"  # makes the store's names visible in the rooms above
 
@@ -222,7 +224,7 @@ def check_namespace(path, lines):
     """Each room has its folder's namespace. Only the public API is in dlaunch itself: the public headers, and the sources of
     the runtime that define it, in its version (`inline namespace v1`). A public header declares internal classes at most."""
     # Folders with a namespace of their own inside their top-level folder's.
-    folder = next((f for f in ("runtime/include", "runtime/torch") if path.startswith(f + "/")), path.split("/")[0])
+    folder = next((f for f in ("runtime/include", "runtime/torch", "runtime/python/dlaunch/torch") if path.startswith(f + "/")), path.split("/")[0])
     own = NAMESPACES.get(folder)
     if own is None or path == NAMESPACES_MADE_VISIBLE:
         return

@@ -79,4 +79,5 @@ def _nothing(_depth):
 
 
 # Without dlaunch nothing is recorded.
-name_caller = _name_caller if os.environ.get("DLAUNCH_WORKER_PAGE") and os.environ.get("DLAUNCH_CALL_SITES") != "0" else _nothing
+names_callers = bool(os.environ.get("DLAUNCH_WORKER_PAGE")) and os.environ.get("DLAUNCH_CALL_SITES") != "0"
+name_caller = _name_caller if names_callers else _nothing

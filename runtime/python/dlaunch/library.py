@@ -141,5 +141,10 @@ Calls.thread_call_site = _library.dlaunch_thread_call_site
 Calls.thread_call_site.restype = POINTER(c_uint32)
 
 
+def link_argument():
+    """For a linker: this library."""
+    return _library._name if "/" in _library._name else f"-l:{_library._name}"
+
+
 def last_error():
     return _library.dlaunch_last_error().decode(errors="replace")

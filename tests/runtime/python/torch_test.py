@@ -16,6 +16,7 @@ OLDEST = (2, 9)
 REPLACES_GLOO = (2, 14)  # the first whose gloo can be replaced
 # An unmodified program. What has no CPU tensor goes to the real gloo, whose error this is.
 GLOO = """
+import os
 import sys
 import torch
 import torch.distributed as dist
@@ -26,7 +27,10 @@ dist.all_reduce(total)
 assert total.tolist() == [3.0] * 5
 for group in (None, dist.new_group([0, 1], backend="gloo"), dist.new_group([0, 1], backend="cpu:gloo")):
     try:
-        dist.all_reduce(torch.ones(3, device="meta"), group=group)
+        if os.environ.get("EXPECTS_NATIVE"):  # PyTorch's C++ would not call its group for a tensor without data
+            (group or dist.group.WORLD)._get_backend(torch.device("cpu")).allreduce([torch.ones(3, device="meta")]).wait()
+        else:
+            dist.all_reduce(torch.ones(3, device="meta"), group=group)
         raise AssertionError("gloo has no such tensors")
     except RuntimeError as error:
         assert "meta" in str(error), error
@@ -35,7 +39,8 @@ if sys.argv[1:]:
     dist.monitored_barrier()
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 model(torch.ones(2, 4)).sum().backward()
-print(f"rank {dist.get_rank()} by {dist.group.WORLD.getBackendName()}")
+backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+print(f"rank {dist.get_rank()} by {backend.name()}")
 dist.destroy_process_group()
 """
 
@@ -53,10 +58,12 @@ def missing(oldest=OLDEST):
 
 
 def variables(**more):
-    return {**environment(), "PYTHONPATH": PACKAGE, "PYTHONWARNINGS": "ignore", **more}
+    return {**environment(), "PYTHONPATH": PACKAGE, "PYTHONWARNINGS": "ignore", "DLAUNCH_TORCH_EXTENSION": "0", **more}
 
 
 class Torch(unittest.TestCase):
+    own = {}  # variables
+
     @classmethod
     def setUpClass(cls):
         if why := missing():
@@ -65,7 +72,7 @@ class Torch(unittest.TestCase):
     def launch(self, ranks, *arguments, flags=(), **more):
         """The job's stdout. It must succeed."""
         job = subprocess.run([DLAUNCH, f"--nproc-per-node={ranks}", *flags, "--no-python", TORCH_PYTHON, RANKS, *arguments],
-                             capture_output=True, text=True, timeout=2 * PATIENCE, check=False, env=variables(**more))
+                             capture_output=True, text=True, timeout=2 * PATIENCE, check=False, env=variables(**self.own, **more))
         self.assertEqual(job.returncode, 0, job.stdout + job.stderr)
         return job.stdout
 
@@ -90,7 +97,7 @@ class Torch(unittest.TestCase):
 
     def test_a_program_that_fails_during_an_operation_ends(self):
         job = subprocess.run([DLAUNCH, "--nproc-per-node=2", "--no-python", TORCH_PYTHON, RANKS, "unfinished"], capture_output=True,
-                             text=True, timeout=2 * PATIENCE, check=False, env=variables())
+                             text=True, timeout=2 * PATIENCE, check=False, env=variables(**self.own))
         self.assertEqual(job.returncode, 1, job.stdout + job.stderr)
         self.assertIn("an error of the program's, completed: False", job.stderr)
         self.assertIn("dlaunch: failed: rank 0 ", job.stderr)
@@ -109,7 +116,7 @@ class Torch(unittest.TestCase):
             for arguments in (["gloo"], []):
                 job = subprocess.run([DLAUNCH, "--nproc-per-node=2", "--accelerate=gloo", "--no-python", TORCH_PYTHON, script,
                                       *arguments], capture_output=True, text=True, timeout=2 * PATIENCE, check=False,
-                                     env={**environment(), "PYTHONWARNINGS": "ignore"})
+                                     env={**environment(), "PYTHONWARNINGS": "ignore", "DLAUNCH_TORCH_EXTENSION": "0", **self.own})
                 self.assertEqual(job.returncode, 0, job.stdout + job.stderr)
                 self.assertEqual(sorted(job.stdout.splitlines()), ["rank 0 by dlaunch", "rank 1 by dlaunch"])
                 self.assertEqual(job.stderr.count("dlaunch: backend gloo is dlaunch's (--accelerate=gloo)\n"), 1, job.stderr)
@@ -119,7 +126,7 @@ class Torch(unittest.TestCase):
                    "total = torch.ones(1); dist.all_reduce(total); import sys; "
                    "print('group' if 'dlaunch.library' in sys.modules else 'no library'); dist.destroy_process_group()")
         job = subprocess.run([DLAUNCH, "--no-python", TORCH_PYTHON, "-c", program], capture_output=True, text=True, timeout=PATIENCE,
-                             check=False, env=variables())
+                             check=False, env=variables(**self.own))
         self.assertEqual((job.returncode, "Warning" in job.stderr), (0, False), job.stderr)
         self.assertIn("no library\n", job.stdout)
 
@@ -127,7 +134,7 @@ class Torch(unittest.TestCase):
         # Without a launcher, which would stop the others, and with PyTorch's own store.
         port = str(free_port())
         ranks = [subprocess.Popen([TORCH_PYTHON, RANKS, "killed"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  env=variables(RANK=str(rank), WORLD_SIZE="3", MASTER_ADDR="127.0.0.1", MASTER_PORT=port))
+                                  env=variables(**self.own, RANK=str(rank), WORLD_SIZE="3", MASTER_ADDR="127.0.0.1", MASTER_PORT=port))
                  for rank in range(3)]
         try:
             outputs = [rank.communicate(timeout=PATIENCE)[0] for rank in ranks]
@@ -140,6 +147,42 @@ class Torch(unittest.TestCase):
             self.assertEqual(ranks[number].returncode, 0, outputs[number])
             self.assertIn(f"rank {number} again: ", outputs[number])
             self.assertIn(f"rank {number} has seen it", outputs[number])
+
+
+class Native(Torch):
+    """The same with the backend in C++."""
+
+    # Kept, since each test is a process of its own.
+    own = {"DLAUNCH_TORCH_EXTENSION": "1", "EXPECTS_NATIVE": "1", "XDG_CACHE_HOME": os.path.join(os.path.dirname(BIN), "torch-cache")}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        built = cls.build(**cls.own)
+        if built.returncode:
+            raise AssertionError(built.stdout + built.stderr)
+
+    @staticmethod
+    def build(*arguments, **more):
+        return subprocess.run([TORCH_PYTHON, "-m", "dlaunch.torch.extension", *arguments], capture_output=True, text=True, timeout=2 * PATIENCE,
+                              check=False, env=variables(**more))
+
+    def test_what_building_needs_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            built = self.build(XDG_CACHE_HOME=folder, CXX="not-a-compiler")
+            self.assertEqual((built.returncode, built.stderr),
+                             (1, "dlaunch: the extension cannot be built: there is no C++ compiler not-a-compiler: install one (g++), or name it in CXX\n"))
+            built = self.build(XDG_CACHE_HOME=folder, CXX="false")
+            self.assertIn("the compiler failed with code 1 (see above). Backend dlaunch works without it\n", built.stderr)
+            self.assertEqual(os.listdir(os.path.join(folder, "dlaunch/torch-extension")), [])
+
+    def test_it_is_built_once_and_can_be_removed(self):
+        again = self.build(**self.own)
+        self.assertRegex(again.stdout, r"^dlaunch: /.*\.so was there already: backend dlaunch uses it with PyTorch 2\.")
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "dlaunch/torch-extension"))
+            self.assertEqual(self.build("--remove", XDG_CACHE_HOME=folder).returncode, 0)
+            self.assertEqual(os.listdir(os.path.join(folder, "dlaunch")), [])
 
 
 if __name__ == "__main__":

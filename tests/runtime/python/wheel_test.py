@@ -158,6 +158,13 @@ class Wheel(unittest.TestCase):
         compared = here.run("dlaunch", "--nproc-per-node=2", "--no-python", TORCH_PYTHON, RANKS, "compare", PYTHONPATH=packages)
         self.assertEqual(compared.count("compared"), 2)
 
+    def test_has_the_sources_of_pytorchs_extension_and_the_headers_they_need(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            names = wheel.namelist()
+        for name in os.listdir(os.path.join(SOURCE, "runtime/python/dlaunch/torch/native")):
+            self.assertIn(f"dlaunch/torch/native/{name}", names)
+        self.assertEqual([name for name in names if name.endswith("/include/dlaunch/dlaunch.h")][1:], [], names)
+
 
 if __name__ == "__main__":
     main()

@@ -3,11 +3,13 @@
 import ctypes
 import hashlib
 import sys
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 from dlaunch.library import Calls, SeparateGroupOptions
+from dlaunch.torch import extension
 from dlaunch.torch.calls import GroupCalls
 from dlaunch.torch.errors import check
 from dlaunch.torch.memory import allocate
@@ -35,6 +37,10 @@ def _form(store, rank, size, timeout, job_ranks, name):
     finally:
         Calls.store_free(own)
     return group
+
+
+def _form_part(store, rank, size, timeout_ms, job_ranks, name):
+    return _form(store, rank, size, timedelta(milliseconds=timeout_ms), job_ranks, name)
 
 
 class _Formed(GroupCalls):
@@ -171,12 +177,18 @@ def _is_alone(frame):
     return config is not None and len(set(config.get_device_backend_map().values())) == 1
 
 
-def make(opts, frame, kinds=None):
-    """For Backend.register_backend(). `frame`: of the function that makes PyTorch's group. `kinds`: the class to use for each of the two here."""
+def make(opts, frame, kinds=None, other_devices=None):
+    """For Backend.register_backend(). `frame`: of the function that makes PyTorch's group. `kinds`: the class to use for each of the two
+    here; `other_devices`: what the backend in C++ uses for other tensors than the CPU's."""
     job_ranks = list(opts.global_ranks_in_group or [])
+    name = f"group {opts.group_id}" if job_ranks else "default"
+    if extension.module():
+        group = _form(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks, name)
+        return extension.make(group, opts.store, opts.group_rank, job_ranks or list(range(opts.group_size)), milliseconds(opts.timeout),
+                              _form_part, other_devices)
     kind = DlaunchProcessGroup if _is_alone(frame) else DlaunchBackend
     if kind is DlaunchBackend and not HAS_BACKENDS_IN_PYTHON:
         raise RuntimeError(f"backend dlaunch cannot be that of one device beside others in PyTorch {torch.__version__}: use 2.14 or newer, "
                            "or name it alone, as in init_process_group('dlaunch')")
     return (kinds or {}).get(kind, kind)(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks,
-                f"group {opts.group_id}" if job_ranks else "default")
+                name)

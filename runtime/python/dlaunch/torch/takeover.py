@@ -75,8 +75,10 @@ def _replaces(make_gloo):
     def create(opts, backend_options):
         from dlaunch.torch import group
 
-        made = group.make(opts, sys._getframe(1), _kinds())
-        made._gloo = _Gloo(make_gloo, opts, backend_options)
+        gloo = _Gloo(make_gloo, opts, backend_options)
+        made = group.make(opts, sys._getframe(1), _kinds(), gloo.get)
+        if isinstance(made, tuple(_kinds().values())):
+            made._gloo = gloo
         _note_use()
         return made
 
