@@ -97,6 +97,7 @@ void JobTimes::add_running(Duration passed, const SeenOfRound& seen) {
   }
   has_looked_ = true;
   before_ = seen.latest;
+  for (const int rank : seen.ended) before_.erase(rank);
   sums_.add(added);
   // Only now is it known that this was their start.
   const Duration start = std::min(seen.recognized_start, sums_[TimeKind::unrecorded]);

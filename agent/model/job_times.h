@@ -20,8 +20,7 @@ struct RestartTimes {
   Duration stopping{};   // from then, or the decision to stop, until all workers are gone
   Duration deciding{};   // until the next workers are started
   Duration starting{};   // until they call init_process_group
-  Duration first{};  // until they are in their first operation. Both are zero if they record nothing, or have
-                     // ended before the first look
+  Duration first{};      // until they are in their first operation. Both are zero if they record nothing
 
   bool operator==(const RestartTimes&) const = default;
 };

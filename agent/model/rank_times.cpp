@@ -137,6 +137,7 @@ void TimesOfRanks::begin_round(TimePoint now) {
 
 void TimesOfRanks::look(TimePoint now, const std::vector<WorkerLook>& workers) {
   latest_.clear();
+  ended_now_.clear();
   recognized_start_ = {};
   std::int64_t earliest = ns_of(now);
   for (const WorkerLook& worker : workers) {
@@ -146,11 +147,15 @@ void TimesOfRanks::look(TimePoint now, const std::vector<WorkerLook>& workers) {
   const Meetings meetings(workers, earliest);
   for (const WorkerLook& worker : workers) {
     const TimePoint from = std::exchange(looked_[worker.rank], now);
-    if (worker.pid == 0 || now <= from) continue;
+    if (worker.pid == 0 || now <= from || ended_.contains(worker.rank)) continue;
+    if (worker.condition == Condition::ended) {
+      ended_.insert(worker.rank);
+      if (worker.record) ended_now_.insert(worker.rank);
+    }
     Span span{ns_of(from), ns_of(now)};
     RankTimes times;
     if (worker.record) span.from_ns = note_start(worker, span, times);
-    if (worker.condition == Condition::ended) continue;
+    if (worker.condition == Condition::ended && !worker.record) continue;
     const bool has_begun = worker.record && worker.record->first_ns != 0;
     const Duration rest(span.to_ns - span.from_ns);
     if (worker.condition == Condition::stopped) {
@@ -186,7 +191,7 @@ std::int64_t TimesOfRanks::note_start(const WorkerLook& worker, NanosecondSpan s
 }
 
 SeenOfRound TimesOfRanks::seen() const {
-  SeenOfRound seen{latest_, recognized_start_};
+  SeenOfRound seen{latest_, ended_now_, recognized_start_};
   for (const auto& [rank, start] : starts_) {
     seen.mean_start += start.until_joined / static_cast<std::int64_t>(starts_.size());
     seen.mean_until_first += start.until_first / static_cast<std::int64_t>(starts_.size());

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "agent/model/worker_look.h"
@@ -49,6 +50,7 @@ struct NanosecondSpan {
 // What a look has shown of a round.
 struct SeenOfRound {
   std::map<int, RankTimes> latest;  // what the look added, by rank
+  std::set<int> ended{};            // of these ranks it was the last time
   // What earlier looks called unrecorded, and this one knows to be a start; of all ranks.
   Duration recognized_start{};
   // From the round's beginning until a rank called init_process_group, and from then until its first
@@ -61,8 +63,9 @@ class TimesOfRanks {
  public:
   // A round begins: its workers are started now.
   void begin_round(TimePoint now);
-  // Workers that have ended, or have not been started, get no time. A worker's first look covers the time
-  // since its round began.
+  // A worker's first look covers the time since its round began, its last one, which finds that it has ended,
+  // that until now. Workers that have not been started get no time. Nor do workers without a record that have
+  // ended.
   void look(TimePoint now, const std::vector<WorkerLook>& workers);
 
   // What the last look added, by rank; ranks that have ended are left out.
@@ -74,6 +77,8 @@ class TimesOfRanks {
  private:
   TimePoint round_began_;
   std::map<int, TimePoint> looked_;  // by rank
+  std::set<int> ended_;              // ranks that were found so
+  std::set<int> ended_now_;          // by the last look
   // The part of this time that belongs to the worker's start; returns its end.
   std::int64_t note_start(const WorkerLook& worker, NanosecondSpan span, RankTimes& times);
 

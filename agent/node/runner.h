@@ -63,9 +63,10 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     std::function<void(std::uint32_t round, int world_size, std::vector<WorkerHere>)> inspect{};
     // What is known of this node's late ranks, and of the job's stragglers; unset: nothing is shown.
     std::function<void(const Lateness&)> on_lateness{};
-    std::function<TimeSums()> node_times{};  // where the time of this node's ranks went; unset: not reported
-    PmiWire* pmi = nullptr;                  // not owned; none: PMI is not offered
-    std::string secret{};                    // of the job; empty: none
+    // Where the time of this node's ranks went, when these workers have ended; unset: not reported.
+    std::function<TimeSums(const JobStatus& ended)> node_times{};
+    PmiWire* pmi = nullptr;                     // not owned; none: PMI is not offered
+    std::string secret{};                       // of the job; empty: none
     std::function<std::string()> draw_nonce{};  // nonce_size bytes; only where there is a secret
     // A node at this address has proved the secret. Called again for each after open_store.
     std::function<void(const std::string& host)> on_proved{};

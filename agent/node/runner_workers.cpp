@@ -88,7 +88,7 @@ JobStatus Runner::status() const { return node_status(parts()); }
 
 // Before the Done or Stopped that follows.
 void Runner::report_times() {
-  if (config_.node_times) post(MemberEvent{TimesReport{config_.node_times()}});
+  if (config_.node_times) post(MemberEvent{TimesReport{config_.node_times(last_node_status(parts()))}});
 }
 
 }  // namespace dlaunch::agent

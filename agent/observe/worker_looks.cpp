@@ -57,8 +57,7 @@ void WorkerLooks::on_timer(TimerId) {
   timer_ = dependencies_.timers.arm(dependencies_.clock.now() + config_.period, *this);
 }
 
-void WorkerLooks::look() {
-  const JobStatus status = config_.status();
+void WorkerLooks::look(const JobStatus& status) {
   config_.on_look(dependencies_.clock.now(), status, look_at_workers(status, config_.pages_dir));
 }
 

@@ -33,8 +33,9 @@ class WorkerLooks final : public TimerHandler {
   WorkerLooks(const WorkerLooks&) = delete;
   WorkerLooks& operator=(const WorkerLooks&) = delete;
 
-  // A look now, besides those of the timer.
-  void look();
+  // A look now, besides those of the timer; at the workers of this status.
+  void look() { look(config_.status()); }
+  void look(const JobStatus& status);
   [[nodiscard]] Duration period() const { return config_.period; }
 
   void on_timer(TimerId timer) override;

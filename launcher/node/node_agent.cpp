@@ -140,9 +140,10 @@ agent::Runner::Config NodeAgent::runner_config() {
   config.on_lateness = [this](const agent::Lateness& lateness) {
     if (ranks_) ranks_->take(lateness);
   };
-  config.node_times = [this] {
-    const auto own = times();
-    return own ? own->sums() : agent::TimeSums{};
+  config.node_times = [this](const agent::JobStatus& ended) {
+    if (!ranks_) return agent::TimeSums{};
+    ranks_->on_end(ended);
+    return ranks_->times().sums();
   };
   if (plan.job.mpi != agent::MpiStart::none) config.pmi = &pmi_sockets_;
   config.unix_us = unix_us();

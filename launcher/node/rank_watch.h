@@ -42,6 +42,8 @@ class RankWatch {
   void take(const agent::Lateness& lateness) { stragglers_.take(lateness); }
   // The workers of a round have begun, stop, or are gone.
   void on_phase() { looks_.look(); }
+  // These workers have ended, all of a round.
+  void on_end(const agent::JobStatus& ended) { looks_.look(ended); }
   // Until the last phase or look.
   [[nodiscard]] const agent::JobTimes& times() const { return times_; }
   // Of this node; with the last lines of this rank, if it is here.

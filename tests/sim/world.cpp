@@ -77,7 +77,7 @@ void Node::start() {
                              {},
                              {},
                              this};
-  plan.node_times = [this] { return agent::TimeSums{spec_.slots}; };
+  plan.node_times = [this](const agent::JobStatus&) { return agent::TimeSums{spec_.slots}; };
   plan.secret = cluster_.secret;
   plan.draw_nonce = [] { return std::string(agent::nonce_size, 'n'); };
   plan.unix_us = wall_clock_us();

@@ -69,9 +69,10 @@ TEST_F(JobTimesTest, EachPartOfARestart) {
   step(12, "running");
   step(14, "running",
        SeenOfRound{
-           {{0, spent(Spent::starting, 2)}, {1, spent(Spent::starting, 2)}}, {}, seconds(1), seconds(1)});
+           {{0, spent(Spent::starting, 2)}, {1, spent(Spent::starting, 2)}}, {}, {}, seconds(1), seconds(1)});
   step(15, "running",
        SeenOfRound{{{0, spent(Spent::computing, 1)}, {1, spent(Spent::computing, 1)}},
+                   {},
                    {},
                    seconds(1),
                    milliseconds(1500)});
@@ -95,9 +96,20 @@ TEST_F(JobTimesTest, WhatTurnsOutToBeAStartIsMoved) {
   step(3, "running", {{0, spent(Spent::unrecorded, 2)}, {1, spent(Spent::unrecorded, 2)}});
   EXPECT_EQ(sums()[TimeKind::unrecorded], seconds(4));
   step(4, "running",
-       SeenOfRound{{{0, spent(Spent::starting, 1)}, {1, spent(Spent::unrecorded, 1)}}, seconds(2)});
+       SeenOfRound{{{0, spent(Spent::starting, 1)}, {1, spent(Spent::unrecorded, 1)}}, {}, seconds(2)});
   EXPECT_EQ(sums()[TimeKind::unrecorded], seconds(3));
   EXPECT_EQ(sums()[TimeKind::starting], seconds(3));
+}
+
+TEST_F(JobTimesTest, TheLastTimeOfARankCountsOnce) {
+  step(1, "running");
+  step(3, "running",
+       SeenOfRound{{{0, spent(Spent::computing, 2)}, {1, spent(Spent::computing, 1, Spent::operation, 1)}},
+                   {1}});
+  step(5, "running", {{0, spent(Spent::computing, 2)}});
+  EXPECT_EQ(sums()[TimeKind::computing], seconds(5));
+  EXPECT_EQ(sums()[TimeKind::operation], seconds(1));
+  EXPECT_EQ(sums()[TimeKind::ended], seconds(2));
 }
 
 TEST_F(JobTimesTest, SumsOfNodesAddUp) {

@@ -112,8 +112,12 @@ TEST_F(RankTimesTest, AStoppedRankIsStopped) {
   look(1000, Condition::stopped);
   EXPECT_EQ(spent(1, Spent::stopped), 1000);
   look(2000, Condition::ended);
-  EXPECT_EQ(times_.of_round().at(1).total(), seconds(1)) << "after its end there is no time of it";
+  EXPECT_EQ(spent(1, Spent::computing), 1000) << "it ended somewhere in this time";
+  EXPECT_EQ(times_.seen().ended, std::set<int>{1});
+  look(3000, Condition::ended);
+  EXPECT_EQ(times_.of_round().at(1).total(), seconds(2)) << "after its end there is no time of it";
   EXPECT_FALSE(times_.latest().contains(1));
+  EXPECT_TRUE(times_.seen().ended.empty());
 }
 
 TEST_F(RankTimesTest, WhatTheRingNoLongerHasIsLikeWhatItHas) {
@@ -162,7 +166,15 @@ TEST_F(RankTimesTest, AShortRoundHasAStartToo) {
   look(1000, Condition::ended);
   EXPECT_EQ(times_.seen().mean_start, milliseconds(100)) << "of the one that has ended, too";
   EXPECT_EQ(times_.seen().mean_until_first, milliseconds(200));
-  EXPECT_FALSE(times_.latest().contains(1));
+  EXPECT_EQ(spent(1, Spent::starting), 300);
+  EXPECT_EQ(times_.of_round().at(1).total(), seconds(1));
+}
+
+TEST_F(RankTimesTest, ARankThatRecordsNothingHasNoTimeOnceItHasEnded) {
+  look(1000, Condition::runs, false);
+  look(2000, Condition::ended, false);
+  EXPECT_EQ(spent(1, Spent::unrecorded), 1000);
+  EXPECT_TRUE(times_.seen().ended.empty());
 }
 
 TEST_F(RankTimesTest, ARoundBeginsAnew) {

@@ -4,7 +4,7 @@
     DLAUNCH_BIN_DIR=build/bin torch_suite_test.py
 
 The suite's tests ask for the backend by name, and skip or expect errors by it. So dlaunch runs as in `dlaunch --accelerate=gloo`:
-in place of the backend of that name, with every test that gloo has.
+in place of the backend of that name, with every test that gloo has; the one in Python, and the one in C++.
 """
 
 import os
@@ -15,6 +15,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../process"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from common import TORCH_PYTHON, main  # noqa: E402
+import torch_test  # noqa: E402
 from torch_test import REPLACES_GLOO, missing, variables  # noqa: E402
 
 SUITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_suite.py")
@@ -52,7 +53,13 @@ class Suite(unittest.TestCase):
             self.skipTest(f"{TORCH_PYTHON} has no expecttest, which PyTorch's suite needs (pip install expecttest)")
         gloo, problems = outcomes()
         self.assertGreater(sum(outcome == "passed" for outcome, _ in gloo.values()), 80, problems[-4000:])
-        ours, problems = outcomes(DLAUNCH_ACCELERATE="gloo")
+        self.compare(gloo)
+        built = torch_test.Native.build(**torch_test.Native.own)
+        self.assertEqual(built.returncode, 0, built.stdout + built.stderr)
+        self.compare(gloo, **torch_test.Native.own)
+
+    def compare(self, gloo, **more):
+        ours, problems = outcomes(DLAUNCH_ACCELERATE="gloo", **more)
         self.assertIn("backend gloo is dlaunch's (--accelerate=gloo)", problems)
         differences = {name: (outcome, reason) for name, (outcome, reason) in ours.items() if outcome != gloo[name][0]}
         self.assertEqual(set(ours), set(gloo))
