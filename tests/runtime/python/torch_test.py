@@ -58,7 +58,7 @@ def missing(oldest=OLDEST):
 
 
 def variables(**more):
-    return {**environment(), "PYTHONPATH": PACKAGE, "PYTHONWARNINGS": "ignore", "DLAUNCH_TORCH_EXTENSION": "0", **more}
+    return {**environment(), "PYTHONPATH": PACKAGE, "PYTHONWARNINGS": "ignore", "DLAUNCH_TORCH_EXTENSION": os.environ.get("DLAUNCH_TORCH_EXTENSION", "0"), **more}
 
 
 class Torch(unittest.TestCase):
