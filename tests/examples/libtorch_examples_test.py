@@ -46,6 +46,23 @@ class LibTorch(Training):
         self.assertIn("going on after epoch 3 with 2 ranks", run.out)
         self.assertEqual(sorted(os.listdir(self.dir)), ["little", "net.pt"])
 
+    def numbers(self, run):
+        """What it prints: {"replica 0 step 1 loss": [0.5], ...}"""
+        self.assertEqual((run.code, run.err), (0, ""), run)
+        lines = [re.fullmatch(r"(replica \d step \d \S+) (.+)", line) for line in run.out.splitlines()]
+        return {line.group(1): [float(number) for number in line.group(2).split()] for line in lines}
+
+    def test_a_divided_model_with_replicas_has_the_gradients_of_a_whole_one(self):
+        alone = self.numbers(self.launched(1, "mesh_2x2_torch"))
+        self.assertEqual([len(values) for values in alone.values()], 3 * [1, 24, 6, 18, 3, 16, 4])
+        self.assertLess(alone["replica 0 step 3 loss"], alone["replica 0 step 1 loss"])
+        for ranks in (2, 4):  # two parts of one replica, of two replicas
+            others = self.numbers(self.launched(ranks, "mesh_2x2_torch"))
+            self.assertEqual(len(others), ranks // 2 * len(alone))
+            for name, values in others.items():
+                for value, wanted in zip(values, alone[name.replace("replica 1", "replica 0")], strict=True):
+                    self.assertAlmostEqual(value, wanted, delta=1e-6, msg=name)
+
     def test_a_wrong_option(self):
         run = self.alone("train_mnist_torch", "--epoch=3")
         self.assertEqual((run.code, run.out), (1, ""), run)
