@@ -120,8 +120,10 @@ dlaunch_test(NAME data_parallel_test LABELS runtime LIBS dlaunch_runtime_core dl
     runtime/data_parallel/reducer_errors_test.cpp
     runtime/gradients/agreement_test.cpp
     runtime/gradients/bucket_assignment_test.cpp
+    runtime/gradients/shard_layout_test.cpp
     runtime/gradients/step_state_test.cpp
-    runtime/gradients/step_times_test.cpp)
+    runtime/gradients/step_times_test.cpp
+    runtime/gradients/unit_schedule_test.cpp)
 
 # Remote calls.
 dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
@@ -431,6 +433,8 @@ if(TARGET dlaunch_torch)
     runtime/torch/data_parallel_errors_test.cpp
     runtime/torch/data_parallel_test.cpp
     runtime/torch/distributed_test.cpp
+    runtime/torch/fully_sharded_errors_test.cpp
+    runtime/torch/fully_sharded_test.cpp
     runtime/torch/join_test.cpp
     runtime/torch/sampler_test.cpp
     runtime/torch/tensor_test.cpp

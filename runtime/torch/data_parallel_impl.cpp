@@ -24,7 +24,7 @@ DataParallelImpl::DataParallelImpl(std::shared_ptr<::torch::nn::Module> module, 
     throw DistError("this process is not a member of the group",
                     {.operation = "DistributedDataParallel", .group = group_.name()});
   }
-  require_same_tensors(group_, tensors_, problem());
+  require_same_tensors(group_, tensors_, problem(), "DistributedDataParallel");
   std::vector<Parameter> parameters;
   for (const auto& [name, tensor] : tensors_.trained) {
     names_.push_back(name);

@@ -13,8 +13,6 @@ namespace dlaunch::torch::internal {
 
 namespace {
 
-constexpr const char* construction = "DistributedDataParallel";
-
 // What must be equal on all ranks: the kind and name of a tensor, and its form.
 struct Form {
   std::string what;
@@ -95,9 +93,9 @@ std::optional<std::string> why_not_dense(const at::Tensor& tensor) {
 }
 
 void require_same_tensors(const ProcessGroup& group, const ModuleTensors& tensors,
-                          const std::optional<std::string>& problem) {
-  const auto reject = [&group](const std::string& reason) {
-    throw DistError(reason, {.rank = group.rank(), .operation = construction, .group = group.name()});
+                          const std::optional<std::string>& problem, const char* operation) {
+  const auto reject = [&](const std::string& reason) {
+    throw DistError(reason, {.rank = group.rank(), .operation = operation, .group = group.name()});
   };
   const std::vector<Description> all = all_gather_object(description_of(tensors, problem), group);
   for (std::size_t rank = 0; rank < all.size(); ++rank)

@@ -34,9 +34,9 @@ Tensor memory_of(const at::Tensor& tensor);
 std::optional<std::string> why_not_dense(const at::Tensor& tensor);
 
 // All ranks of the group call it together; throws DistError on all of them if one has a problem or has other
-// tensors than rank 0.
+// tensors than rank 0. `operation`: for its text.
 void require_same_tensors(const ProcessGroup& group, const ModuleTensors& tensors,
-                          const std::optional<std::string>& problem);
+                          const std::optional<std::string>& problem, const char* operation);
 
 // The values of a rank of the group.
 void broadcast_all(const ProcessGroup& group, const std::vector<NamedTensor>& tensors, int source,
