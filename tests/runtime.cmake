@@ -436,6 +436,7 @@ if(TARGET dlaunch_torch)
     runtime/torch/fully_sharded_errors_test.cpp
     runtime/torch/fully_sharded_test.cpp
     runtime/torch/join_test.cpp
+    runtime/torch/power_sgd_test.cpp
     runtime/torch/sampler_test.cpp
     runtime/torch/tensor_test.cpp
     runtime/torch/zero_redundancy_test.cpp)

@@ -166,6 +166,7 @@ RUNTIME_COVERED_BY = {
     "runtime/torch/fully_sharded_impl": "runtime/torch/fully_sharded_errors_test.cpp",
     "runtime/torch/fully_sharded_steps": "runtime/torch/fully_sharded_test.cpp",
     "runtime/torch/sharded_unit": "runtime/torch/fully_sharded_test.cpp",
+    "runtime/torch/power_sgd_state": "runtime/torch/power_sgd_test.cpp",
     "runtime/torch/module_tensors": "runtime/torch/data_parallel_errors_test.cpp",
     "runtime/torch/operands": "runtime/torch/distributed_test.cpp",
     "runtime/data_parallel/reducer_impl": "runtime/data_parallel/gradient_reducer_test.cpp",
