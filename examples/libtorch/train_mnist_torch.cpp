@@ -28,7 +28,9 @@ struct Options {
   std::size_t batch = 64;  // of all ranks together
   std::string checkpoint;  // empty: none
   std::string data = MNIST_DATA_DIR;
-  int fail_in_epoch = -1;  // for trying it out: the last rank dies there once, in backward()
+  // For trying it out: the last rank fails there once, in backward().
+  int fail_in_epoch = -1;
+  std::string failure = "killed";  // or a "hook" that throws, or no "memory"
 };
 
 Options parse(int argc, char** argv) {
@@ -48,10 +50,13 @@ Options parse(int argc, char** argv) {
       options.data = value;
     else if (name == "--fail-in-epoch")
       options.fail_in_epoch = std::stoi(value);
+    else if (name == "--failure" && (value == "killed" || value == "hook" || value == "memory"))
+      options.failure = value;
     else
       throw std::invalid_argument(
           "unknown option " + std::string(argument) +
-          "; there are --epochs=, --batch-size=, --checkpoint=, --data=, --fail-in-epoch=");
+          "; there are --epochs=, --batch-size=, --checkpoint=, --data=, --fail-in-epoch=, "
+          "--failure=killed|hook|memory");
   }
   return options;
 }
@@ -124,6 +129,24 @@ double train_epoch(dlaunch::torch::DistributedDataParallel<NetImpl>& model,
   return (sums[0] / sums[1]).item<double>();
 }
 
+void fail_in_backward(const std::string& failure, dlaunch::torch::DistributedDataParallel<NetImpl>& model) {
+  if (failure == "hook") {
+    model.register_comm_hook([](const dlaunch::GradientBucket&) -> dlaunch::Work {
+      throw std::runtime_error("the communication hook has failed");
+    });
+    return;
+  }
+  model->fc1->weight.register_hook([failure](const torch::Tensor&) {
+    if (failure == "killed") std::raise(SIGKILL);
+    (void)torch::empty({std::int64_t{1} << 50}, torch::kByte);  // no machine has so much
+  });
+}
+
+bool is_first_attempt() {
+  const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  return restarts != nullptr && std::string_view(restarts) == "0";
+}
+
 void train(const Options& options) {
   torch::manual_seed(1);
   at::set_num_threads(1);
@@ -139,11 +162,8 @@ void train(const Options& options) {
       static_cast<std::uint64_t>(100 * (done + 1) + rank));  // dropout differs between the ranks
   dlaunch::torch::DistributedSampler sampler(images.size(), ranks, rank);
   for (int epoch = done; epoch < options.epochs; ++epoch) {
-    if (epoch == options.fail_in_epoch && rank == ranks - 1 &&
-        std::getenv("TORCHELASTIC_RESTART_COUNT") != nullptr &&
-        std::string_view(std::getenv("TORCHELASTIC_RESTART_COUNT")) == "0") {
-      net->fc1->weight.register_hook([](const torch::Tensor&) { std::raise(SIGKILL); });
-    }
+    if (epoch == options.fail_in_epoch && rank == ranks - 1 && is_first_attempt())
+      fail_in_backward(options.failure, model);
     sampler.set_epoch(static_cast<std::uint64_t>(epoch));
     const double loss =
         train_epoch(model, optimizer, images, sampler,
@@ -166,6 +186,9 @@ int main(int argc, char** argv) {
     train(options);
     dlaunch::destroy_process_group();
     return EXIT_SUCCESS;
+  } catch (const c10::Error& error) {  // the call stack, which what() ends with, would hide the reason
+    std::fprintf(stderr, "train_mnist_torch: %s\n", error.what_without_backtrace());
+    return EXIT_FAILURE;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_mnist_torch: %s\n", error.what());
     return EXIT_FAILURE;

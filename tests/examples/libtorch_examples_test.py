@@ -46,6 +46,21 @@ class LibTorch(Training):
         self.assertIn("going on after epoch 3 with 2 ranks", run.out)
         self.assertEqual(sorted(os.listdir(self.dir)), ["little", "net.pt"])
 
+    def failing(self, failure):
+        """Of three ranks the last one fails in the second epoch."""
+        run = self.launched(3, "train_mnist_torch", "--epochs=3", "--fail-in-epoch=1", f"--failure={failure}", self.little_data(600),
+                            "--checkpoint=" + self.path("net.pt"), restarts=1)
+        self.assertEqual(len(self.losses(run)), 3, run)
+        self.assertEqual(run.out.count("going on after epoch 1 with 3 ranks"), 1, run)
+        self.assertRegex(run.err, r"restarting all 3 workers \(restart 1 of 1\) because rank 2 \(.*\) exited with code 1", run)
+        return re.search(r"the last lines that rank 2 wrote to stderr:\n  \| train_mnist_torch: (.*)$", run.err, flags=re.MULTILINE)
+
+    def test_a_hook_that_throws_costs_one_epoch(self):
+        self.assertEqual(self.failing("hook").group(1), "the communication hook has failed")
+
+    def test_a_rank_without_memory_costs_one_epoch(self):
+        self.assertRegex(self.failing("memory").group(1), "you tried to allocate 1125899906842624 bytes")
+
     def numbers(self, run):
         """What it prints: {"replica 0 step 1 loss": [0.5], ...}"""
         self.assertEqual((run.code, run.err), (0, ""), run)
