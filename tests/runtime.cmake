@@ -8,6 +8,7 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/api/device_mesh_test.cpp
     runtime/api/error_test.cpp
     runtime/api/object_test.cpp
+    runtime/api/owned_tensor_test.cpp
     runtime/api/profiling_test.cpp
     runtime/api/reference_api_test.cpp
     runtime/api/spawn_message_test.cpp
