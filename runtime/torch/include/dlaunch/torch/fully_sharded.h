@@ -20,7 +20,7 @@
 // gathers them before the unit's forward() and frees them after it; backward() gathers them again, reduces
 // their gradients as soon as they are complete, and frees both. While a unit computes, the parameters of the
 // next one are gathered already (from the second step on: the first one shows their order). What belongs to
-// no unit is there from the begin of forward() to the end of backward().
+// no unit is there from the start of forward() to the end of backward().
 //
 // Costs, beside DistributedDataParallel: one more communication of all parameters a step.
 #pragma once
