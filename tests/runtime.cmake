@@ -140,6 +140,7 @@ dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
 
 dlaunch_test(NAME rpc_agent_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core
   SOURCES
+    runtime/base/block_memory_test.cpp
     runtime/rpc/agent_test.cpp
     runtime/rpc/function_table_test.cpp
     runtime/rpc/future_test.cpp

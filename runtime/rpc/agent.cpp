@@ -72,13 +72,13 @@ class Agent::RemoteResponder final : public LoggedResponder {
   RemoteResponder(std::shared_ptr<Agent> agent, std::shared_ptr<Link> link, std::uint64_t number)
       : LoggedResponder(std::move(agent)), link_(std::move(link)), number_(number) {}
   ~RemoteResponder() override { RemoteResponder::fail(abandoned); }
-  void answer(std::string result) override { send(PartHead::result, std::move(result)); }
+  void answer(codec::Bytes result) override { send(PartHead::result, std::move(result)); }
   void fail(const CallFailure& failure) override {
     if (!is_answered()) send(PartHead::failure, to_bytes(failure));
   }
 
  private:
-  void send(PartHead::Kind kind, std::string body) {
+  void send(PartHead::Kind kind, codec::Bytes body) {
     if (!begin_answer(kind == PartHead::result, body.size())) return;
     link_->send({kind, number_, std::move(body)});
     agent()->done(1);
@@ -93,12 +93,12 @@ class Agent::LocalResponder final : public LoggedResponder {
   LocalResponder(std::shared_ptr<Agent> agent, std::uint64_t number)
       : LoggedResponder(std::move(agent)), number_(number) {}
   ~LocalResponder() override { LocalResponder::fail(abandoned); }
-  void answer(std::string result) override { end(std::move(result)); }
+  void answer(codec::Bytes result) override { end(std::move(result)); }
   void fail(const CallFailure& failure) override { end(failure); }
 
  private:
   void end(CallOutcome outcome) {
-    const auto* const result = std::get_if<std::string>(&outcome);
+    const auto* const result = std::get_if<codec::Bytes>(&outcome);
     if (!begin_answer(result != nullptr, result != nullptr ? result->size() : 0)) return;
     std::vector<CallTable::Ended> ended;
     {
@@ -127,8 +127,8 @@ Agent::Agent(const Options& options)
       log_({options.page, options.id, options.name, options.job_rank, options.generation}),
       hooks_{[this](Peer& peer) { connect(peer); }, [this](Deadline deadline) { wake_at(deadline); },
              [this](std::vector<CallTable::Ended> ended) { finish(std::move(ended)); },
-             [this](std::uint32_t worker, std::string result) {
-               if (observer_.on_late_result) observer_.on_late_result(worker, std::move(result));
+             [this](std::uint32_t worker, const codec::Bytes& result) {
+               if (observer_.on_late_result) observer_.on_late_result(worker, result);
              },
              &log_},
       last_token_(host_listener_token),
@@ -157,7 +157,7 @@ void Agent::start(const std::vector<WorkerContact>& workers, Serve serve, Observ
 // --- Calls of this worker
 // -------------------------------------------------------------------------------------
 
-void Agent::call(std::uint32_t worker, std::string function, std::string body,
+void Agent::call(std::uint32_t worker, std::string function, codec::Bytes body,
                  std::chrono::milliseconds timeout, std::shared_ptr<CallReceiver> receiver) {
   ++busy_;
   ++calls_so_far_;
@@ -167,7 +167,10 @@ void Agent::call(std::uint32_t worker, std::string function, std::string body,
   peers_[worker]->begin(std::move(call), std::move(body));
 }
 
-void Agent::call_self(CallTable::Call call, std::string body) {
+void Agent::call_self(CallTable::Call call, codec::Bytes body) {
+  for (codec::Block& block : body.blocks) {  // the caller may be gone before the function ends
+    if (block.data.use_count() == 0) block = codec::copy_of(block.data.get(), block.size);
+  }
   const Deadline deadline = call.deadline;
   std::uint64_t number = 0;
   {
@@ -325,7 +328,7 @@ void Agent::on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessag
       continue;
     }
     if (message.kind == PartHead::hello) {
-      link->caller = parse_hello(message.body);
+      link->caller = parse_hello(message.body.front);
       if (!link->caller || *link->caller >= peers_.size()) return link->end();
       continue;
     }
@@ -337,7 +340,7 @@ void Agent::on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessag
   if (!tasks.empty()) threads_->post(std::move(tasks));
 }
 
-void Agent::take_call(std::uint32_t caller, std::string body, std::uint64_t number,
+void Agent::take_call(std::uint32_t caller, codec::Bytes body, std::uint64_t number,
                       std::shared_ptr<LoggedResponder> responder, std::vector<PollingThreads::Task>& tasks) {
   ++busy_;
   ++calls_so_far_;
@@ -361,7 +364,7 @@ void Agent::take_call(std::uint32_t caller, std::string body, std::uint64_t numb
 void Agent::finish(std::vector<CallTable::Ended> ended) {
   if (ended.empty()) return;
   for (CallTable::Ended& one : ended) {
-    const auto* const result = std::get_if<std::string>(&one.outcome);
+    const auto* const result = std::get_if<codec::Bytes>(&one.outcome);
     log_.end(one.tag, result != nullptr, result != nullptr ? result->size() : 0);
     one.receiver->finish(std::move(one.outcome));
   }
@@ -404,8 +407,8 @@ void Agent::on_timer() {
   std::vector<CallTable::Ended> ended;
   {
     const std::lock_guard lock(mutex_);
-    calls_to_self_.expire(
-        now, [](std::uint64_t) { return true; }, ended);
+    const auto all_sent = [](std::span<const std::uint64_t>) { return std::unordered_set<std::uint64_t>(); };
+    calls_to_self_.expire(now, all_sent, ended);
     if (calls_to_self_.next_deadline() != Deadline::max()) wake_at(calls_to_self_.next_deadline());
     pending_.drop_expired();
     if (!pending_.empty()) wake_at(deadline_after(PendingConnections::handshake_timeout));

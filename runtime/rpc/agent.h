@@ -40,7 +40,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
     // The function that is called, for the log.
     std::function<std::string_view(const IncomingCall& call)> function_of;
     std::function<void(std::uint32_t worker)> on_link_lost;
-    std::function<void(std::uint32_t worker, std::string result)> on_late_result;
+    std::function<void(std::uint32_t worker, const codec::Bytes& result)> on_late_result;
   };
   struct Options {
     std::string name;
@@ -64,7 +64,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void start(const std::vector<WorkerContact>& workers, Serve serve, Observer observer = {});
 
   // REQUIRES: start() was called; the worker exists. `timeout` 0: none.
-  void call(std::uint32_t worker, std::string function, std::string body, std::chrono::milliseconds timeout,
+  void call(std::uint32_t worker, std::string function, codec::Bytes body, std::chrono::milliseconds timeout,
             std::shared_ptr<CallReceiver> receiver);
   // Runs it on a worker thread; after end(), on this one.
   void post(PollingThreads::Task task);
@@ -100,9 +100,9 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void read(const std::shared_ptr<Link>& link, bool hung_up);
   void on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessage>& messages);
   void lose(const std::shared_ptr<Link>& link, const std::string& why);
-  void take_call(std::uint32_t caller, std::string body, std::uint64_t number,
+  void take_call(std::uint32_t caller, codec::Bytes body, std::uint64_t number,
                  std::shared_ptr<LoggedResponder> responder, std::vector<PollingThreads::Task>& tasks);
-  void call_self(CallTable::Call call, std::string body);
+  void call_self(CallTable::Call call, codec::Bytes body);
   void finish(std::vector<CallTable::Ended> ended);
   void connect(Peer& peer);
   void connect_now(Peer& peer);

@@ -96,8 +96,13 @@ void Link::read_all(const Handler& handler) {
 // After a read of less than there was space for, the socket was empty: the epoll reports what comes later.
 // Only an end that it has reported already must be read.
 std::optional<std::string> Link::read_some(std::vector<RpcMessage>& messages, bool& is_empty) {
-  const std::span<std::byte> space = reader_.space();
-  const ssize_t got = recv(socket_.get(), space.data(), space.size(), MSG_DONTWAIT);
+  const MessageReader::Space space = reader_.space();
+  std::array<iovec, 2> pieces{
+      {{space.direct.data(), space.direct.size()}, {space.buffer.data(), space.buffer.size()}}};
+  msghdr message{};
+  message.msg_iov = space.direct.empty() ? &pieces[1] : pieces.data();
+  message.msg_iovlen = space.direct.empty() ? 1 : 2;
+  const ssize_t got = recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
     is_empty = true;
     return reader_.advance(0, messages);
@@ -110,6 +115,11 @@ std::optional<std::string> Link::read_some(std::vector<RpcMessage>& messages, bo
 }
 
 void Link::end() { shutdown(socket_.get(), SHUT_RDWR); }
+
+std::unordered_set<std::uint64_t> Link::withdraw(std::span<const std::uint64_t> numbers) {
+  const std::lock_guard lock(write_mutex_);
+  return queue_.withdraw(numbers);
+}
 
 std::unordered_set<std::uint64_t> Link::untouched() const {
   const std::lock_guard lock(write_mutex_);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -48,6 +49,9 @@ class Link {
   // Ends the connection: both sides find it ended.
   void end();
 
+  // The memory of the callers of these messages is not read from now on; those of which no byte was sent will
+  // not be sent. Returns their numbers.
+  std::unordered_set<std::uint64_t> withdraw(std::span<const std::uint64_t> numbers);
   // The numbers of the messages of which no byte was sent.
   [[nodiscard]] std::unordered_set<std::uint64_t> untouched() const;
 

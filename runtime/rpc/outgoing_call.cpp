@@ -34,34 +34,34 @@ class OutcomeReceiver final : public CallReceiver, public std::enable_shared_fro
         references_(std::move(references)) {}
 
   void finish(CallOutcome outcome) override {
-    if (const auto* const result = std::get_if<std::string>(&outcome)) return on_result(*result);
+    if (const auto* const result = std::get_if<codec::Bytes>(&outcome)) return on_result(*result);
     if (!references_.empty()) member_->references->ask(references_);
     receiver_->on_error(
-        std::visit(Overloaded{[](const std::string&) { return std::exception_ptr(); },
+        std::visit(Overloaded{[](const codec::Bytes&) { return std::exception_ptr(); },
                               [this](const CallFailure& failure) { return error_of(failure); },
                               [this](const NoAnswer& none) { return error_of(none); }},
                    outcome));
   }
 
  private:
-  void on_result(const std::string& bytes) {
-    const std::optional<WithReferences> split = split_references(bytes);
+  void on_result(const codec::Bytes& bytes) {
+    const std::optional<WithReferences> split = split_references(bytes.front);
     if (!split)
       return receiver_->on_error(error_of(CallFailure{.type = "", .text = "its result does not decode"}));
     const auto arrived = member_->references->arrive(callee_.id, split->references);
-    if (split->references.empty()) return read(*arrived, split->rest);
+    if (split->references.empty()) return read(*arrived, {split->rest, bytes.blocks});
     if (!arrived)
       return receiver_->on_error(error_of(CallFailure{.type = "", .text = "its result came too late"}));
-    member_->references->when_ready(
-        split->ids(),
-        [self = shared_from_this(), arrived, rest = std::string(split->rest)](std::exception_ptr error) {
-          if (error) return self->receiver_->on_error(std::move(error));
-          self->read(*arrived, rest);
-        });
+    member_->references->when_ready(split->ids(),
+                                    [self = shared_from_this(), arrived, rest = std::string(split->rest),
+                                     blocks = bytes.blocks](std::exception_ptr error) {
+                                      if (error) return self->receiver_->on_error(std::move(error));
+                                      self->read(*arrived, {rest, blocks});
+                                    });
   }
-  void read(const References::Arrived& arrived, std::string_view bytes) const {
+  void read(const References::Arrived& arrived, codec::Reader bytes) const {
     const ReadScope scope(arrived);
-    receiver_->on_result(bytes);
+    receiver_->on_result(std::move(bytes));
   }
   [[nodiscard]] std::exception_ptr error_of(const CallFailure& failure) const {
     if (failure.kind == CallFailure::Kind::ending) {
@@ -94,9 +94,10 @@ class OutcomeReceiver final : public CallReceiver, public std::enable_shared_fro
 };
 
 void send_now(OutgoingCall& call) {
-  const std::size_t before = call.request.size();
-  call.member->references->append(call.request, call.passed, call.callee);
-  std::string references = call.passed.empty() ? "" : call.request.substr(before);
+  std::string& front = call.request.front;
+  const std::size_t before = front.size();
+  call.member->references->append(front, call.passed, call.callee);
+  std::string references = call.passed.empty() ? "" : front.substr(before);
   auto receiver = std::make_shared<OutcomeReceiver>(call, std::move(references));
   call.member->agent->call(call.callee, call.function, std::move(call.request), call.timeout,
                            std::move(receiver));

@@ -16,7 +16,7 @@ struct OutgoingCall {
   std::shared_ptr<const RpcWorld::Member> member;
   std::uint32_t callee;
   std::string function;  // for messages
-  std::string request;   // without references
+  codec::Bytes request;  // without references
   std::chrono::milliseconds timeout;
   std::shared_ptr<rpc::rpc_detail::Receiver> receiver;
   std::vector<std::shared_ptr<References::Handle>> passed;  // in the request

@@ -13,7 +13,7 @@ constexpr const char* has_ended = "has ended its remote calls";
 
 }  // namespace
 
-void Peer::begin(CallTable::Call call, std::string body) {
+void Peer::begin(CallTable::Call call, codec::Bytes body) {
   Lock lock(mutex_);
   const auto may_begin = [&] { return !closed_.empty() || calls_.has_room(call.bytes); };
   const Deadline deadline = call.deadline;
@@ -35,12 +35,12 @@ void Peer::begin(CallTable::Call call, std::string body) {
   if (!closed_.empty() || !in_time) {
     unsent_.push_back(std::move(message));
     std::vector<CallTable::Ended> ended;
+    const auto withdrawing = [this](std::span<const std::uint64_t> numbers) { return withdraw(numbers); };
     if (in_time) {
-      calls_.lose(closed_, was_sent(), ended);
+      calls_.lose(closed_, withdrawing, ended);
     } else {
-      calls_.expire(deadline, was_sent(), ended);
+      calls_.expire(deadline, withdrawing, ended);
     }
-    unsent_.pop_back();
     return deliver(lock, std::move(ended));
   }
   if (link_) {
@@ -84,11 +84,14 @@ void Peer::on_message(const Link& link, RpcMessage& message) {
   if (message.kind == PartHead::result) {
     if (!calls_.waits(message.number)) {
       lock.unlock();
-      return hooks_.on_late_result(worker_.id, std::move(message.body));
+      return hooks_.on_late_result(worker_.id, message.body);
     }
+    // It is sent whole by now, unless the other worker is wrong.
+    if (calls_.bytes_of(message.number) >= codec::shortest_block) withdraw({&message.number, 1});
     calls_.answer(message.number, std::move(message.body), ended);
   } else if (message.kind == PartHead::failure) {
-    const std::optional<CallFailure> failure = parse_failure(message.body);
+    const std::optional<CallFailure> failure = parse_failure(message.body.front);
+    withdraw({&message.number, 1});
     calls_.answer(message.number,
                   failure.value_or(CallFailure{.type = "", .text = "its failure does not decode"}), ended);
   } else if (message.kind == PartHead::goodbye) {
@@ -99,18 +102,25 @@ void Peer::on_message(const Link& link, RpcMessage& message) {
   deliver(lock, std::move(ended));
 }
 
-CallTable::WasSent Peer::was_sent() const {
-  std::unordered_set<std::uint64_t> untouched =
-      link_ ? link_->untouched() : std::unordered_set<std::uint64_t>();
-  for (const RpcMessage& message : unsent_) untouched.insert(message.number);
-  return [untouched = std::move(untouched)](std::uint64_t number) { return !untouched.contains(number); };
+// REQUIRES: mutex_ is held.
+std::unordered_set<std::uint64_t> Peer::withdraw(std::span<const std::uint64_t> numbers) {
+  if (numbers.empty()) return {};
+  std::unordered_set<std::uint64_t> unsent =
+      link_ ? link_->withdraw(numbers) : std::unordered_set<std::uint64_t>();
+  if (unsent_.empty()) return unsent;
+  const std::unordered_set<std::uint64_t> wanted(numbers.begin(), numbers.end());
+  std::erase_if(unsent_, [&](const RpcMessage& message) {
+    return wanted.contains(message.number) && unsent.insert(message.number).second;
+  });
+  return unsent;
 }
 
 void Peer::fail_all(const Link* link, const std::string& why) {
   Lock lock(mutex_);
   if (link && link != link_.get()) return;
   std::vector<CallTable::Ended> ended;
-  calls_.lose(why, was_sent(), ended);
+  const auto withdrawing = [this](std::span<const std::uint64_t> numbers) { return withdraw(numbers); };
+  calls_.lose(why, withdrawing, ended);
   link_ = nullptr;
   is_connecting_ = false;
   unsent_.clear();
@@ -127,7 +137,8 @@ void Peer::close(const std::string& why) {
 void Peer::expire(Deadline now) {
   Lock lock(mutex_);
   std::vector<CallTable::Ended> ended;
-  if (calls_.next_deadline() <= now) calls_.expire(now, was_sent(), ended);
+  const auto withdrawing = [this](std::span<const std::uint64_t> numbers) { return withdraw(numbers); };
+  if (calls_.next_deadline() <= now) calls_.expire(now, withdrawing, ended);
   if (calls_.next_deadline() != Deadline::max()) hooks_.wake_at(calls_.next_deadline());
   deliver(lock, std::move(ended));
 }

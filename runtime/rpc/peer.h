@@ -6,7 +6,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/rpc/call_log.h"
@@ -23,7 +25,8 @@ class Peer {
     std::function<void(Peer&)> connect;     // then on_connected() or fail_all() comes; does not block
     std::function<void(Deadline)> wake_at;  // then expire() comes
     std::function<void(std::vector<CallTable::Ended>)> on_ended;
-    std::function<void(std::uint32_t worker, std::string result)> on_late_result;  // of a call that had ended
+    std::function<void(std::uint32_t worker, const codec::Bytes& result)>
+        on_late_result;  // of a call that had ended
     CallLog* log;
   };
   // REQUIRES: the hooks may be called as long as this lives.
@@ -35,7 +38,7 @@ class Peer {
   [[nodiscard]] const WorkerContact& worker() const { return worker_; }
 
   // Sends the call. If too much waits for this worker's answers, waits first; until the deadline at most.
-  void begin(CallTable::Call call, std::string body);
+  void begin(CallTable::Call call, codec::Bytes body);
 
   void on_connected(std::shared_ptr<Link> link);
   // All that was queued is sent.
@@ -54,7 +57,7 @@ class Peer {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  [[nodiscard]] CallTable::WasSent was_sent() const;
+  std::unordered_set<std::uint64_t> withdraw(std::span<const std::uint64_t> numbers);
   void send(RpcMessage message);
   void mark_sent();
   void deliver(Lock& lock, std::vector<CallTable::Ended> ended);

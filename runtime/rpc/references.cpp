@@ -38,9 +38,9 @@ class References::Acknowledgement final : public CallReceiver {
   Acknowledgement(std::shared_ptr<References> references, const SendReference& sent)
       : references_(std::move(references)), sent_(sent) {}
   void finish(CallOutcome outcome) override {
-    const auto* const answer = std::get_if<std::string>(&outcome);
+    const auto* const answer = std::get_if<codec::Bytes>(&outcome);
     if (!answer) return references_->retry(sent_);
-    const bool value = !answer->empty() && answer->front() == '\1';
+    const bool value = answer->front.starts_with('\1');
     references_->change([&](ReferenceTable& table, ReferenceTable::Actions& actions) {
       table.on_acknowledged(sent_.to, sent_.message, value, actions);
     });
@@ -57,8 +57,8 @@ class References::Renewal final : public CallReceiver {
   Renewal(std::shared_ptr<References> references, std::uint32_t worker)
       : references_(std::move(references)), worker_(worker), sent_(std::chrono::steady_clock::now()) {}
   void finish(CallOutcome outcome) override {
-    const auto* const answer = std::get_if<std::string>(&outcome);
-    if (!answer || answer->empty() || answer->front() != '\1') return;  // the next one may arrive
+    const auto* const answer = std::get_if<codec::Bytes>(&outcome);
+    if (!answer || !answer->front.starts_with('\1')) return;  // the next one may arrive
     const std::lock_guard lock(references_->mutex_);
     references_->leases_.on_acknowledged(worker_, sent_);
   }

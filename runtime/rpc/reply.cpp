@@ -15,10 +15,10 @@ bool Reply::keeps() const { return state_->kept.has_value(); }
 void Reply::keep(Value value) const { state_->kept->set_value(std::move(value)); }
 
 // References in the result are passed to the caller when they are ready.
-void Reply::result(std::string bytes) const {
+void Reply::result(codec::Bytes bytes) const {
   const auto handles = std::make_shared<std::vector<std::shared_ptr<Handle>>>(take_written_handles());
   if (handles->empty()) {
-    append_references(bytes, {});
+    append_references(bytes.front, {});
     return state_->responder->answer(std::move(bytes));
   }
   std::vector<ReferenceId> ids;
@@ -26,8 +26,8 @@ void Reply::result(std::string bytes) const {
   state_->references->when_ready(
       ids, [state = state_, handles, bytes = std::move(bytes)](std::exception_ptr error) {
         if (error) return state->responder->fail(failure_of(error));
-        std::string message = bytes;
-        state->references->append(message, *handles, state->caller);
+        codec::Bytes message = bytes;
+        state->references->append(message.front, *handles, state->caller);
         state->responder->answer(std::move(message));
       });
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "dlaunch/bytes.h"
 #include "runtime/rpc_protocol/call_message.h"
 
 namespace dlaunch::internal {
@@ -15,13 +16,13 @@ namespace dlaunch::internal {
 class Responder {
  public:
   virtual ~Responder() = default;
-  virtual void answer(std::string result) = 0;
+  virtual void answer(codec::Bytes result) = 0;
   virtual void fail(const CallFailure& failure) = 0;
 };
 
 struct IncomingCall {
   std::uint32_t caller;  // its id
-  std::string body;      // for parse_request()
+  codec::Bytes body;     // its front: for parse_request()
   std::shared_ptr<Responder> responder;
 };
 

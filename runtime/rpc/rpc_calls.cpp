@@ -63,7 +63,7 @@ std::string begin_request(std::string_view name, std::uint64_t signature) {
   return to_bytes(CallHead{name, signature});
 }
 
-void call(const Destination& to, std::string_view name, std::string request,
+void call(const Destination& to, std::string_view name, codec::Bytes request,
           std::shared_ptr<Receiver> receiver) {
   const auto member = RpcWorld::get().member("rpc");
   const std::uint32_t callee = member->destination(to).id;

@@ -192,8 +192,9 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
       {.serve_at_once = [references](const IncomingCall& call) { return serve_message(*references, call); },
        .function_of = function_of,
        .on_link_lost = [references](std::uint32_t worker) { references->on_link_lost(worker); },
-       .on_late_result = [references](std::uint32_t worker,
-                                      const std::string& result) { references->discard(worker, result); }});
+       .on_late_result = [references](
+                             std::uint32_t worker,
+                             const codec::Bytes& result) { references->discard(worker, result.front); }});
   return made;
 }
 

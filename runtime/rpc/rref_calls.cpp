@@ -22,7 +22,7 @@ const Handle& checked(const std::shared_ptr<Handle>& handle) {
 class CreationReceiver final : public Receiver {
  public:
   explicit CreationReceiver(std::shared_ptr<Handle> handle) : handle_(std::move(handle)) {}
-  void on_result(std::string_view) override { handle_->references().confirmed(handle_->id(), nullptr); }
+  void on_result(codec::Reader) override { handle_->references().confirmed(handle_->id(), nullptr); }
   void on_error(std::exception_ptr error) override { handle_->references().confirmed(handle_->id(), error); }
 
  private:
@@ -39,13 +39,14 @@ std::shared_ptr<Handle> own_value(Value value) {
   return RpcWorld::get().member("RRef")->references->own(std::move(value));
 }
 
-std::shared_ptr<Handle> create_value(const Destination& to, std::string_view name, std::string request) {
+std::shared_ptr<Handle> create_value(const Destination& to, std::string_view name, codec::Bytes request) {
   const auto member = RpcWorld::get().member("remote");
   const std::uint32_t owner = member->destination(to).id;
   const std::chrono::milliseconds timeout = member->timeout_of(to.timeout());
   std::string message;
   std::shared_ptr<Handle> handle = member->references->create_at(owner, message);
-  send({member, owner, std::string(name), request_of(References::create_function, message + request), timeout,
+  request.front = request_of(References::create_function, message + request.front);
+  send({member, owner, std::string(name), std::move(request), timeout,
         std::make_shared<CreationReceiver>(handle), take_written_handles()});
   return handle;
 }
@@ -74,7 +75,7 @@ void fetch_value(const std::shared_ptr<Handle>& handle, Destination::Timeout tim
 }
 
 void call_member(const std::shared_ptr<Handle>& handle, Destination::Timeout timeout, std::string_view name,
-                 std::string request, std::shared_ptr<Receiver> receiver) {
+                 codec::Bytes request, std::shared_ptr<Receiver> receiver) {
   const auto member = RpcWorld::get().member("rpc");
   send({member, checked(handle).id().owner, std::string(name), std::move(request),
         member->timeout_of(timeout), std::move(receiver), take_written_handles(), handle});

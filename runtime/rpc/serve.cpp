@@ -78,7 +78,7 @@ void run_function(const Served& served, const CallRequest& request, const Reply&
   }
   const ReadScope scope(*served.arrived);
   try {
-    function->handler(request.arguments, reply);
+    function->handler(codec::Reader(request.arguments, served.call.body.blocks), reply);
   } catch (...) {  // no memory
     reply.error(std::current_exception());
   }
@@ -125,7 +125,7 @@ void serve_when_ready(const Served& served) {
 }  // namespace
 
 std::string_view function_of(const IncomingCall& call) {
-  const std::optional<WithReferences> parts = split_references(call.body);
+  const std::optional<WithReferences> parts = split_references(call.body.front);
   std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
   if (request && request->head.function == References::fetch_function) return "to_here";
   if (request && request->head.function == References::create_function)
@@ -135,7 +135,7 @@ std::string_view function_of(const IncomingCall& call) {
 }
 
 bool serve_message(References& references, const IncomingCall& call) {
-  const std::optional<WithReferences> parts = split_references(call.body);
+  const std::optional<WithReferences> parts = split_references(call.body.front);
   const std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
   if (!request || request->head.function != References::message_function) return false;
   if (std::optional<std::string> result = references.on_message(call.caller, request->arguments)) {
@@ -149,7 +149,7 @@ bool serve_message(References& references, const IncomingCall& call) {
 
 void serve(const ServeContext& context, IncomingCall call) {
   const auto served = std::make_shared<Served>(Served{context, std::move(call), {}, {}, {}});
-  const std::optional<WithReferences> parts = split_references(served->call.body);
+  const std::optional<WithReferences> parts = split_references(served->call.body.front);
   const std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
   if (!request) return fail(*served, CallFailure::Kind::bad_arguments, "the call does not decode");
   served->parts = *parts;

@@ -35,10 +35,18 @@ void CallTable::answer(std::uint64_t number, CallOutcome outcome, std::vector<En
   ended.push_back({call.receiver, std::move(outcome), call.tag});
 }
 
-void CallTable::expire(Deadline now, const WasSent& was_sent, std::vector<Ended>& ended) {
+void CallTable::expire(Deadline now, const Withdraw& withdraw, std::vector<Ended>& ended) {
+  std::vector<std::uint64_t> numbers;
+  std::vector<Call> calls;
   while (const auto number = deadlines_.passed(now)) {
-    const Call call = take(calls_.find(*number)).call;
-    const std::string known = was_sent(*number) ? "it was sent, and may still run there" : "it was not sent";
+    numbers.push_back(*number);
+    calls.push_back(take(calls_.find(*number)).call);
+  }
+  const std::unordered_set<std::uint64_t> unsent = withdraw(numbers);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Call& call = calls[i];
+    const std::string known =
+        unsent.contains(numbers[i]) ? "it was not sent" : "it was sent, and may still run there";
     ended.push_back(
         {call.receiver,
          NoAnswer{NoAnswer::Kind::timeout, callee_ + " did not answer " + quoted(call.function) + " within " +
@@ -48,17 +56,15 @@ void CallTable::expire(Deadline now, const WasSent& was_sent, std::vector<Ended>
   }
 }
 
-void CallTable::lose(const std::string& why, const WasSent& was_sent, std::vector<Ended>& ended) {
-  while (!calls_.empty()) {
-    const auto first = calls_.begin();
-    const std::uint64_t number = first->first;
-    const Call call = take(first).call;
-    ended.push_back(
-        {call.receiver,
-         NoAnswer{NoAnswer::Kind::lost,
-                  quoted(call.function) + (was_sent(number) ? " was sent, no answer: " : " was not sent: ") +
-                      callee_ + " " + why},
-         call.tag});
+void CallTable::lose(const std::string& why, const Withdraw& withdraw, std::vector<Ended>& ended) {
+  std::vector<std::uint64_t> numbers;
+  for (const auto& [number, waiting] : calls_) numbers.push_back(number);
+  const std::unordered_set<std::uint64_t> unsent = withdraw(numbers);
+  for (const std::uint64_t number : numbers) {
+    const Call call = take(calls_.find(number)).call;
+    const std::string known = unsent.contains(number) ? " was not sent: " : " was sent, no answer: ";
+    std::string text = quoted(call.function).append(known).append(callee_).append(" ").append(why);
+    ended.push_back({call.receiver, NoAnswer{NoAnswer::Kind::lost, std::move(text)}, call.tag});
   }
 }
 

@@ -5,15 +5,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
 #include "dlaunch/backend.h"
+#include "dlaunch/bytes.h"
 #include "runtime/base/deadline_queue.h"
+#include "runtime/base/function_ref.h"
 #include "runtime/rpc_protocol/call_message.h"
 
 namespace dlaunch::internal {
@@ -25,7 +28,7 @@ struct NoAnswer {
   std::string text;  // a sentence
 };
 // A result's bytes, the callee's failure, or none of both.
-using CallOutcome = std::variant<std::string, CallFailure, NoAnswer>;
+using CallOutcome = std::variant<codec::Bytes, CallFailure, NoAnswer>;
 
 // By which the call is known to the log of calls (runtime/rpc/call_log.h).
 struct CallTag {
@@ -65,8 +68,9 @@ class CallTable {
   // Returns the call's number, which is higher than all earlier ones.
   std::uint64_t begin(Call call);
 
-  // The tag of a call that waits.
+  // A call that waits.
   CallTag& tag_of(std::uint64_t number) { return calls_.at(number).call.tag; }
+  [[nodiscard]] std::size_t bytes_of(std::uint64_t number) const { return calls_.at(number).call.bytes; }
 
   // A call that has ended: receiver->finish(outcome) is to be called.
   struct Ended {
@@ -76,11 +80,12 @@ class CallTable {
   };
   // Appends to `ended`. An answer to a call that has ended already is ignored: it came late.
   void answer(std::uint64_t number, CallOutcome outcome, std::vector<Ended>& ended);
-  // `was_sent`: whether a byte of the call may have left.
-  using WasSent = std::function<bool(std::uint64_t number)>;
-  void expire(Deadline now, const WasSent& was_sent, std::vector<Ended>& ended);
+  // Sees to it that calls that end are not sent any more, and that nothing of their callers' memory is read;
+  // returns those of which no byte has left.
+  using Withdraw = FunctionRef<std::unordered_set<std::uint64_t>(std::span<const std::uint64_t> numbers)>;
+  void expire(Deadline now, const Withdraw& withdraw, std::vector<Ended>& ended);
   // All calls end. `why`: what happened to the callee, for example "it died".
-  void lose(const std::string& why, const WasSent& was_sent, std::vector<Ended>& ended);
+  void lose(const std::string& why, const Withdraw& withdraw, std::vector<Ended>& ended);
 
   [[nodiscard]] bool waits(std::uint64_t number) const { return calls_.contains(number); }
   [[nodiscard]] std::size_t size() const { return calls_.size(); }

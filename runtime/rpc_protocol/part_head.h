@@ -21,14 +21,15 @@ struct PartHead {
     failure,    // the same: why there is no result
     goodbye,    // the sender ends its remote calls: no more messages follow
   };
-  static constexpr std::size_t size = 24;
+  static constexpr std::size_t size = 32;
   static constexpr std::size_t longest_part = std::size_t{256} * 1024;
   static constexpr std::uint64_t longest_message = std::uint64_t{1} << 40;
 
   std::uint32_t kind = 0;
   std::uint32_t length = 0;  // bytes of this part behind the head; 0 only if the message has none
   std::uint64_t number = 0;
-  std::uint64_t total = 0;  // bytes of the message
+  std::uint64_t total = 0;   // bytes of the message
+  std::uint64_t blocks = 0;  // bytes of its blocks, which are its end (dlaunch/bytes.h)
 
   // None: not a head of this version.
   static std::optional<PartHead> parse(std::span<const std::byte, size> bytes) {
@@ -38,6 +39,7 @@ struct PartHead {
     if (head.length > longest_part || head.total > longest_message || head.length > head.total)
       return std::nullopt;
     if (head.length == 0 && head.total != 0) return std::nullopt;
+    if (head.blocks > head.total) return std::nullopt;
     return head;
   }
 };

@@ -1,6 +1,7 @@
 #include "runtime/rpc_protocol/send_queue.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace dlaunch::internal {
@@ -10,12 +11,39 @@ namespace {
 // Short messages between two parts of long ones.
 constexpr std::size_t most_short_in_a_row = 32;
 
+// Of a sequence of bytes, those in [begin, end), as pieces.
+class Cut {
+ public:
+  Cut(std::size_t begin, std::size_t end, std::span<std::span<const std::byte>> pieces)
+      : begin_(begin), end_(end), pieces_(pieces) {}
+  // The next bytes of the sequence.
+  void pass(std::span<const std::byte> bytes) {
+    const std::size_t first = std::clamp(begin_, at_, at_ + bytes.size()) - at_;
+    const std::size_t last = std::clamp(end_, at_, at_ + bytes.size()) - at_;
+    at_ += bytes.size();
+    if (first == last || used_ == pieces_.size()) return;
+    pieces_[used_++] = bytes.subspan(first, last - first);
+  }
+  [[nodiscard]] std::size_t at() const { return at_; }
+  [[nodiscard]] std::size_t used() const { return used_; }
+
+ private:
+  const std::size_t begin_;
+  const std::size_t end_;
+  const std::span<std::span<const std::byte>> pieces_;
+  std::size_t at_ = 0;
+  std::size_t used_ = 0;
+};
+
+constexpr std::array<std::byte, codec::block_alignment> between_blocks{};
+
 }  // namespace
 
 void SendQueue::push(RpcMessage message) {
   const std::size_t size = message.body.size();
   bytes_ += size;
-  messages_.push_back({{message.kind, 0, message.number, size}, std::move(message.body)});
+  messages_.push_back(
+      {{message.kind, 0, message.number, size, message.body.size_of_blocks()}, std::move(message.body)});
   (size <= short_message ? short_ : long_).push_back(std::prev(messages_.end()));
 }
 
@@ -33,7 +61,7 @@ bool SendQueue::schedule() {
   const Place message = long_.front();
   schedule_part(message);
   long_.pop_front();
-  const bool is_complete = message->begun == message->body.size();
+  const bool is_complete = message->begun == message->head.total;
   if (!is_complete) {
     const std::size_t turn = std::min(long_.size(), most_in_turns - 1);
     long_.insert(long_.begin() + static_cast<std::ptrdiff_t>(turn), message);
@@ -43,24 +71,36 @@ bool SendQueue::schedule() {
 
 void SendQueue::schedule_part(Place message) {
   PartHead head = message->head;
-  const std::size_t left = message->body.size() - message->begun;
+  const std::size_t left = message->head.total - message->begun;
   head.length = static_cast<std::uint32_t>(std::min(left, PartHead::longest_part));
   scheduled_.push_back({head, message, message->begun});
   message->begun += head.length;
 }
 
-std::span<const std::span<const std::byte>> SendQueue::next(std::span<std::span<const std::byte>> pieces) {
+// What is not sent yet of the part. Returns how many pieces; if they are all, it may be less than the whole.
+std::size_t SendQueue::add_pieces(const Part& part, Pieces pieces) {
+  std::size_t heads = 0;
+  if (part.sent < PartHead::size)
+    pieces[heads++] = std::as_bytes(std::span(&part.head, 1)).subspan(part.sent);
+  const codec::Bytes& body = part.message->body;
+  const std::size_t sent = std::max(part.sent, PartHead::size) - PartHead::size;
+  Cut cut(part.at + sent, part.at + part.head.length, pieces.subspan(heads));
+  cut.pass(std::as_bytes(std::span(body.front)));
+  for (const codec::Block& block : body.blocks) {
+    const std::size_t of_blocks = cut.at() - body.front.size();
+    cut.pass(std::span(between_blocks).first(codec::Bytes::aligned(of_blocks) - of_blocks));
+    cut.pass({static_cast<const std::byte*>(block.data.get()), block.size});
+  }
+  return heads + cut.used();
+}
+
+std::span<const std::span<const std::byte>> SendQueue::next(Pieces pieces) {
   std::size_t used = 0;
   std::size_t bytes = 0;
   for (std::size_t i = 0; used + 2 <= pieces.size() && bytes < PartHead::longest_part; ++i) {
     if (i == scheduled_.size() && !schedule()) break;
-    const Part& part = scheduled_[i];
-    const auto head = std::as_bytes(std::span(&part.head, 1));
-    const auto body = std::as_bytes(std::span(part.message->body)).subspan(part.at, part.head.length);
-    if (part.sent < head.size()) pieces[used++] = head.subspan(part.sent);
-    const std::size_t of_body = std::max(part.sent, head.size()) - head.size();
-    if (of_body < body.size()) pieces[used++] = body.subspan(of_body);
-    bytes += body.size();
+    used += add_pieces(scheduled_[i], pieces.subspan(used));
+    bytes += scheduled_[i].head.length;
   }
   return pieces.first(used);
 }
@@ -76,10 +116,37 @@ void SendQueue::advance(std::size_t count) {
     if (part.sent < whole) return;
     const Place message = part.message;
     bytes_ -= part.head.length;
-    const bool is_last = part.at + part.head.length == message->body.size();
+    const bool is_last = part.at + part.head.length == message->head.total;
     scheduled_.pop_front();
     if (is_last) messages_.erase(message);
   }
+}
+
+std::unordered_set<std::uint64_t> SendQueue::withdraw(std::span<const std::uint64_t> numbers) {
+  const std::unordered_set<std::uint64_t> wanted(numbers.begin(), numbers.end());
+  std::unordered_set<std::uint64_t> dropped;
+  for (Place at = messages_.begin(); at != messages_.end();) {
+    const Place message = at++;
+    if (!wanted.contains(message->head.number)) continue;
+    if (message->touched) {
+      for (codec::Block& block : message->body.blocks) {
+        if (block.data.use_count() == 0) block = codec::copy_of(block.data.get(), block.size);
+      }
+    } else {
+      dropped.insert(message->head.number);
+      forget(message);
+    }
+  }
+  return dropped;
+}
+
+// REQUIRES: no byte of it was sent.
+void SendQueue::forget(Place message) {
+  std::erase(short_, message);
+  std::erase(long_, message);
+  std::erase_if(scheduled_, [&](const Part& part) { return part.message == message; });
+  bytes_ -= message->head.total;
+  messages_.erase(message);
 }
 
 std::unordered_set<std::uint64_t> SendQueue::untouched() const {

@@ -37,13 +37,16 @@ class SendQueue {
   // So many of these bytes were sent.
   void advance(std::size_t count);
 
-  // The numbers of the messages of which no byte was sent.
+  // The memory of the callers of these messages is not read from now on. A message of which no byte was sent
+  // is dropped; of another one the rest is copied. Returns the numbers of those that were dropped.
+  std::unordered_set<std::uint64_t> withdraw(std::span<const std::uint64_t> numbers);
+  // Those of which no byte was sent.
   [[nodiscard]] std::unordered_set<std::uint64_t> untouched() const;
 
  private:
   struct Message {
     PartHead head;  // `length`: of its next part
-    std::string body;
+    codec::Bytes body;
     std::size_t begun = 0;  // bytes that parts have been made of
     bool touched = false;
   };
@@ -55,8 +58,11 @@ class SendQueue {
     std::size_t sent = 0;  // of head and bytes
   };
 
+  using Pieces = std::span<std::span<const std::byte>>;
   bool schedule();
   void schedule_part(Place message);
+  static std::size_t add_pieces(const Part& part, Pieces pieces);
+  void forget(Place message);
 
   std::list<Message> messages_;  // all
   std::deque<Place> short_;

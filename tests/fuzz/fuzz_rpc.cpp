@@ -3,8 +3,10 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "dlaunch/codec.h"
 #include "runtime/rpc_protocol/call_message.h"
 #include "runtime/rpc_protocol/message_reader.h"
 #include "runtime/rpc_protocol/reference_table.h"
@@ -12,6 +14,7 @@
 
 namespace {
 
+using namespace dlaunch;
 using namespace dlaunch::internal;
 
 void parse(std::string_view body) {
@@ -29,6 +32,17 @@ void parse(std::string_view body) {
   if (const auto worker = parse_hello(body)) require(hello_bytes(*worker) == body);
 }
 
+// Objects whose long parts are in blocks.
+void read_object(const codec::Bytes& body) {
+  try {
+    codec::Reader reader(body.front, body.blocks);
+    codec::Read read(reader);
+    std::tuple<std::string, std::vector<double>, std::vector<std::string>> object;
+    read(object);
+  } catch (const dlaunch::DistError&) {
+  }
+}
+
 void fuzz(FuzzInput input) {
   const std::size_t at_once = input.choice() + 1U;
   std::span<const std::byte> bytes = input.bytes();
@@ -36,14 +50,22 @@ void fuzz(FuzzInput input) {
   MessageReader reader;
   std::vector<RpcMessage> messages;
   while (!bytes.empty()) {
-    const std::span<std::byte> space = reader.space();
-    require(!space.empty());
-    const std::size_t count = std::min({space.size(), at_once, bytes.size()});
-    std::memcpy(space.data(), bytes.data(), count);
-    bytes = bytes.subspan(count);
-    if (reader.advance(count, messages)) break;
+    const MessageReader::Space space = reader.space();
+    require(!space.buffer.empty());
+    std::size_t stored = 0;
+    for (const std::span<std::byte> place : {space.direct, space.buffer}) {
+      const std::size_t count = std::min({place.size(), at_once - stored, bytes.size()});
+      if (count > 0) std::memcpy(place.data(), bytes.data(), count);
+      bytes = bytes.subspan(count);
+      stored += count;
+    }
+    if (reader.advance(stored, messages)) break;
   }
-  for (const RpcMessage& message : messages) parse(message.body);
+  for (const RpcMessage& message : messages) {
+    parse(message.body.front);
+    read_object(message.body);
+    for (const auto& block : message.body.blocks) parse(block.view());
+  }
 }
 
 }  // namespace

@@ -36,6 +36,7 @@
 #include <variant>
 #include <vector>
 
+#include "dlaunch/bytes.h"
 #include "dlaunch/error.h"
 
 namespace dlaunch {
@@ -46,8 +47,7 @@ namespace codec {
 template <class T>
 concept Plain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
-// Bounds that do not follow from the bytes.
-inline constexpr std::size_t most_without_bytes = std::size_t{1} << 20;
+// A bound that does not follow from the bytes.
 inline constexpr int deepest = 500;
 
 // FNV-1a over the parts of a type, in the order of the visit.
@@ -60,63 +60,6 @@ class Signature {
 
  private:
   std::uint64_t hash_ = 0xcbf29ce484222325U;
-};
-
-class Writer {
- public:
-  void raw(const void* data, std::size_t size) { bytes_.append(static_cast<const char*>(data), size); }
-  void length(std::size_t value) {
-    const std::uint64_t wide = value;
-    raw(&wide, sizeof wide);
-  }
-  // Of things that take no bytes.
-  void count(std::size_t value) {
-    if (value > most_without_bytes - without_bytes_) {
-      throw DistError("an object has too many parts that take no bytes to be serialised");
-    }
-    without_bytes_ += value;
-    length(value);
-  }
-  std::string take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-  std::size_t without_bytes_ = 0;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-
-  void raw(void* data, std::size_t size) {
-    if (size > bytes_.size()) throw DistError("a serialised object ends too early");
-    if (size > 0) std::memcpy(data, bytes_.data(), size);
-    bytes_.remove_prefix(size);
-  }
-  // Throws unless there are bytes for so many things of that size.
-  void require(std::size_t count, std::size_t size) const {
-    if (count > bytes_.size() / size) throw DistError("a serialised object ends too early");
-  }
-  // A number of things each of which takes a byte at least.
-  std::size_t length() { return number(bytes_.size() - std::min(bytes_.size(), sizeof(std::uint64_t))); }
-  // Of things that take no bytes.
-  std::size_t count() {
-    const std::size_t value = number(most_without_bytes - without_bytes_);
-    without_bytes_ += value;
-    return value;
-  }
-  [[nodiscard]] bool at_end() const { return bytes_.empty(); }
-
- private:
-  std::size_t number(std::size_t most) {
-    std::uint64_t wide = 0;
-    raw(&wide, sizeof wide);
-    if (wide > most) throw DistError("a serialised object has a length that cannot be");
-    return static_cast<std::size_t>(wide);
-  }
-
-  std::string_view bytes_;
-  std::size_t without_bytes_ = 0;
 };
 
 // The nesting depth of types with members.
@@ -187,6 +130,7 @@ class Write {
 class Read {
  public:
   explicit Read(Reader& reader) : reader_(reader) {}
+  [[nodiscard]] Reader& reader() const { return reader_; }
   template <class... T>
   void operator()(T&... parts) {
     (visit(parts), ...);
@@ -195,6 +139,16 @@ class Read {
  private:
   template <class T>
   void visit(T& value);
+  // Each element is written once: resize() would write zeros first.
+  template <class T>
+  static void assign(std::vector<T>& value, const Block& block) {
+    if (reinterpret_cast<std::uintptr_t>(block.data.get()) % alignof(T) == 0) {
+      const auto* const first = static_cast<const T*>(block.data.get());
+      return value.assign(first, first + block.size / sizeof(T));
+    }
+    value.resize(block.size / sizeof(T));
+    if (block.size > 0) std::memcpy(value.data(), block.data.get(), block.size);
+  }
   // The value of the type with this number.
   template <std::size_t at = 0, class Variant>
   void read_alternative(Variant& value, std::size_t index) {
@@ -348,11 +302,11 @@ void Write::visit(T& value) {
     writer_.raw(&value, sizeof value);
   } else if constexpr (std::is_same_v<Type, std::string>) {
     writer_.length(value.size());
-    writer_.raw(value.data(), value.size());
+    writer_.plain(value.data(), value.size());
   } else if constexpr (IsVector<Type>::value) {
     write_count<typename Type::value_type>(writer_, value.size());
     if constexpr (Plain<typename Type::value_type> && !std::is_same_v<typename Type::value_type, bool>) {
-      writer_.raw(value.data(), value.size() * sizeof(typename Type::value_type));
+      writer_.plain(value.data(), value.size() * sizeof(typename Type::value_type));
     } else {
       const Type& parts = value;  // or those of std::vector<bool> would be no bool
       for (const auto& part : parts) visit(part);
@@ -393,16 +347,13 @@ void Read::visit(T& value) {
   } else if constexpr (Plain<T>) {
     reader_.raw(&value, sizeof value);
   } else if constexpr (std::is_same_v<T, std::string>) {
-    value.resize(reader_.length());
-    reader_.raw(value.data(), value.size());
+    value = reader_.plain(reader_.length()).view();
   } else if constexpr (IsVector<T>::value) {
     const std::size_t count = read_count<typename T::value_type>(reader_);
     value.clear();
     if constexpr (Plain<typename T::value_type> && !std::is_same_v<typename T::value_type, bool>) {
       reader_.require(count, sizeof(typename T::value_type));
-      value.resize(count);
-      reader_.raw(value.data(), count * sizeof(typename T::value_type));
-      return;
+      return assign(value, reader_.plain(count * sizeof(typename T::value_type)));
     }
     for (std::size_t i = 0; i < count; ++i) {
       typename T::value_type part{};

@@ -16,6 +16,10 @@
 // codec.h, and std::string_view and std::span<const T> as arguments. Large arguments and results are sent in
 // parts, and do not delay other calls.
 //
+// Long vectors and strings of numbers and characters are sent without a copy: by rpc_sync from the caller's
+// memory, by rpc_async if they are moved into the call (else it copies them once), results always. A function
+// that takes a std::span or std::string_view reads them where they have arrived.
+//
 // A call is sent at most once. If there is no answer, the error reports whether it was sent: then it may have
 // run. Each call ends by its timeout; if its worker dies, at once. If its worker is a process of the same
 // host, the connection is a Unix socket, else TCP. It is made by the first call. All calls here may be made
@@ -40,6 +44,7 @@
 #include "dlaunch/error.h"
 #include "dlaunch/export.h"
 #include "dlaunch/future.h"
+#include "dlaunch/rpc_arguments.h"
 #include "dlaunch/store.h"
 
 namespace dlaunch {
@@ -137,26 +142,10 @@ class Destination {
 
 namespace rpc_detail {
 
-// As what an argument is sent, and kept at its receiver while the function runs.
-template <class T>
-struct Sent {
-  using type = std::remove_cvref_t<T>;
-};
-template <>
-struct Sent<std::string_view> {
-  using type = std::string;
-};
-template <class T>
-struct Sent<std::span<const T>> {
-  using type = std::vector<T>;
-};
-template <class T>
-using SentAs = typename Sent<std::remove_cvref_t<T>>::type;
-
 // A value that a worker keeps for remote references to it (rref.h).
 struct Value {
   std::shared_ptr<void> object;
-  std::string (*to_bytes)(const void* object) = nullptr;  // null: it cannot be sent
+  codec::Bytes (*to_bytes)(const void* object) = nullptr;  // null: it cannot be sent
 };
 
 // The caller's side of the answer. One of these is called, once.
@@ -166,7 +155,7 @@ class DLAUNCH_EXPORT Receiver {
   virtual ~Receiver();
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
-  virtual void on_result(std::string_view bytes) = 0;
+  virtual void on_result(codec::Reader bytes) = 0;
   virtual void on_error(std::exception_ptr error) = 0;
 };
 
@@ -179,7 +168,7 @@ class DLAUNCH_EXPORT Reply {
   // Whether the result is kept here, and not sent.
   [[nodiscard]] bool keeps() const;
   void keep(Value value) const;
-  void result(std::string bytes) const;
+  void result(codec::Bytes bytes) const;
   void error(std::exception_ptr error) const;
   void bad_arguments(const std::string& why) const;
   // Calls `use` with a value of this worker when it is there; replies with an error if there is none, or
@@ -191,7 +180,7 @@ class DLAUNCH_EXPORT Reply {
 };
 
 // Decodes the arguments, calls the function, and replies.
-using Handler = std::function<void(std::string_view arguments, const Reply& reply)>;
+using Handler = std::function<void(codec::Reader arguments, const Reply& reply)>;
 // `pointer`: to the function; its bytes.
 DLAUNCH_EXPORT void add_function(std::string_view name, std::uint64_t signature, std::string_view pointer,
                                  Handler handler);
@@ -199,7 +188,7 @@ DLAUNCH_EXPORT void add_function(std::string_view name, std::uint64_t signature,
 DLAUNCH_EXPORT std::string name_of_function(std::string_view pointer);
 // What a request begins with.
 DLAUNCH_EXPORT std::string begin_request(std::string_view name, std::uint64_t signature);
-DLAUNCH_EXPORT void call(const Destination& to, std::string_view name, std::string request,
+DLAUNCH_EXPORT void call(const Destination& to, std::string_view name, codec::Bytes request,
                          std::shared_ptr<Receiver> receiver);
 // Runs it on a worker thread.
 DLAUNCH_EXPORT void run_callback(std::function<void()> callback);
@@ -234,36 +223,12 @@ std::string_view bytes_of(const F& function) {
   return {reinterpret_cast<const char*>(&function), sizeof function};
 }
 
-// An argument as SentAs<A>: itself, or converted.
-template <class A, class U>
-decltype(auto) as_sent(const U& argument) {
-  if constexpr (std::is_same_v<U, SentAs<A>>) {
-    return static_cast<const U&>(argument);
-  } else if constexpr (std::is_convertible_v<const U&, std::remove_cvref_t<A>> &&
-                       !std::is_same_v<std::remove_cvref_t<A>, SentAs<A>>) {
-    const std::remove_cvref_t<A> view(argument);
-    return SentAs<A>(view.begin(), view.end());
-  } else {
-    static_assert(std::is_convertible_v<const U&, SentAs<A>>, "the function takes another argument");
-    return static_cast<SentAs<A>>(argument);
-  }
-}
-
-template <class R>
-std::string result_bytes(const R& value) {
-  codec::Writer writer;
-  codec::Write write(writer);
-  write(value);
-  return writer.take();
-}
-
 template <class R>
 class PromiseReceiver final : public Receiver {
  public:
   explicit PromiseReceiver(Promise<R> promise) : promise_(std::move(promise)) {}
-  void on_result(std::string_view bytes) override {
+  void on_result(codec::Reader reader) override {
     promise_.set_result_of([&]() -> R {
-      codec::Reader reader(bytes);
       codec::Read read(reader);
       future_detail::Stored<R> value{};
       read(value);
@@ -289,7 +254,7 @@ void reply_with_value(const Reply& reply, R value) {
     reply.keep({std::make_shared<R>(std::move(value)),
                 [](const void* object) { return result_bytes(*static_cast<const R*>(object)); }});
   } else {
-    reply.result(result_bytes<R>(value));
+    reply.result(bytes_with<R>(std::move(value)));
   }
 }
 
@@ -315,10 +280,9 @@ void reply_with(const Reply& reply, const Call& call) {
 
 // The arguments; none: they do not decode, and the reply is given.
 template <class Tuple>
-std::optional<Tuple> read_arguments(std::string_view bytes, const Reply& reply) {
+std::optional<Tuple> read_arguments(codec::Reader reader, const Reply& reply) {
   try {
     Tuple arguments;
-    codec::Reader reader(bytes);
     codec::Read read(reader);
     read(arguments);
     if (!reader.at_end()) throw DistError("they are followed by bytes that belong to nothing");
@@ -331,11 +295,15 @@ std::optional<Tuple> read_arguments(std::string_view bytes, const Reply& reply) 
 
 template <class R, class... A>
 Handler handler_of(R (*function)(A...)) {
-  return [function](std::string_view bytes, const Reply& reply) {
-    auto arguments = read_arguments<std::tuple<SentAs<A>...>>(bytes, reply);
+  return [function](codec::Reader bytes, const Reply& reply) {
+    auto arguments = read_arguments<std::tuple<ReceivedAs<A>...>>(std::move(bytes), reply);
     if (!arguments) return;
     reply_with<std::remove_cvref_t<R>>(reply, [&]() -> R {
-      return std::apply([&](auto&... each) -> R { return function(static_cast<A&&>(each)...); }, *arguments);
+      return std::apply(
+          [&](auto&... each) -> R {
+            return function(static_cast<A&&>(Received<std::remove_cvref_t<A>>::get(each))...);
+          },
+          *arguments);
     });
   };
 }
@@ -358,16 +326,17 @@ struct HandleId {
 // `Member`: a member function of C.
 template <class C, class Member, class R, class... A>
 Handler handler_of_member(Member member) {
-  return [member](std::string_view bytes, const Reply& reply) {
-    auto read = read_arguments<std::tuple<HandleId, SentAs<A>...>>(bytes, reply);
+  return [member](codec::Reader bytes, const Reply& reply) {
+    auto read = read_arguments<std::tuple<HandleId, ReceivedAs<A>...>>(std::move(bytes), reply);
     if (!read) return;
     const HandleId id = std::get<0>(*read);
-    const auto arguments = std::make_shared<std::tuple<HandleId, SentAs<A>...>>(*std::move(read));
+    const auto arguments = std::make_shared<std::tuple<HandleId, ReceivedAs<A>...>>(*std::move(read));
     reply.with_value(id, [member, reply, arguments](const Value& value) {
       reply_with<std::remove_cvref_t<R>>(reply, [&]() -> R {
         return std::apply(
             [&](HandleId&, auto&... each) -> R {
-              return (static_cast<C*>(value.object.get())->*member)(static_cast<A&&>(each)...);
+              return (static_cast<C*>(value.object.get())->*member)(
+                  static_cast<A&&>(Received<std::remove_cvref_t<A>>::get(each))...);
             },
             *arguments);
       });
@@ -375,16 +344,27 @@ Handler handler_of_member(Member member) {
   };
 }
 
-// The bytes of a call.
+// The bytes of a call. Long data of arguments that the caller keeps are copied, or referred to: then they
+// must not change until the call has ended.
 template <class R, class... A, class... U>
-std::string request_of(const std::string& name, const U&... arguments) {
+codec::Bytes request_of(codec::Writer::LongData how, const std::string& name, U&&... arguments) {
   static_assert(sizeof...(A) == sizeof...(U), "the function takes another number of arguments");
   const std::string head = begin_request(name, signature_of_function<R, A...>());
-  codec::Writer writer;
+  codec::Writer writer(how);
   writer.raw(head.data(), head.size());
   codec::Write write(writer);
-  write(static_cast<const SentAs<A>&>(as_sent<A>(arguments))...);
-  return writer.take();
+  (write_argument<A>(writer, write, std::forward<U>(arguments)), ...);
+  return writer.take_bytes();
+}
+
+template <class R, class... A, class... U>
+Future<ResultOf<R>> begin_call(codec::Writer::LongData how, const Destination& to, R (*function)(A...),
+                               U&&... arguments) {
+  const std::string name = name_of_function(bytes_of(function));
+  const Promise<ResultOf<R>> promise(run_callback);
+  call(to, name, request_of<R, A...>(how, name, std::forward<U>(arguments)...),
+       std::make_shared<PromiseReceiver<ResultOf<R>>>(promise));
+  return promise.future();
 }
 
 }  // namespace rpc_detail
@@ -421,16 +401,15 @@ class Registration {
 // If the function returns a Future, the answer is sent when that is done, and no thread waits for it; the
 // caller gets the value.
 template <class R, class... A, class... U>
-Future<rpc_detail::ResultOf<R>> rpc_async(const Destination& to, R (*function)(A...), const U&... arguments) {
-  const std::string name = rpc_detail::name_of_function(rpc_detail::bytes_of(function));
-  const Promise<rpc_detail::ResultOf<R>> promise(rpc_detail::run_callback);
-  rpc_detail::call(to, name, rpc_detail::request_of<R, A...>(name, arguments...),
-                   std::make_shared<rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>>(promise));
-  return promise.future();
+Future<rpc_detail::ResultOf<R>> rpc_async(const Destination& to, R (*function)(A...), U&&... arguments) {
+  return rpc_detail::begin_call<R, A...>(codec::Writer::LongData::copied, to, function,
+                                         std::forward<U>(arguments)...);
 }
 template <class R, class... A, class... U>
-rpc_detail::ResultOf<R> rpc_sync(const Destination& to, R (*function)(A...), const U&... arguments) {
-  return rpc_async(to, function, arguments...).wait();
+rpc_detail::ResultOf<R> rpc_sync(const Destination& to, R (*function)(A...), U&&... arguments) {
+  return rpc_detail::begin_call<R, A...>(codec::Writer::LongData::referred, to, function,
+                                         std::forward<U>(arguments)...)
+      .wait();
 }
 
 }  // namespace rpc

@@ -34,12 +34,12 @@ namespace rpc_detail {
 using Handle = internal::ReferenceHandle;
 DLAUNCH_EXPORT std::shared_ptr<Handle> own_value(Value value);
 DLAUNCH_EXPORT std::shared_ptr<Handle> create_value(const Destination& to, std::string_view name,
-                                                    std::string request);
+                                                    codec::Bytes request);
 DLAUNCH_EXPORT std::shared_ptr<void> local_object(const std::shared_ptr<Handle>& handle);
 DLAUNCH_EXPORT void fetch_value(const std::shared_ptr<Handle>& handle, Destination::Timeout timeout,
                                 std::shared_ptr<Receiver> receiver);
 DLAUNCH_EXPORT void call_member(const std::shared_ptr<Handle>& handle, Destination::Timeout timeout,
-                                std::string_view name, std::string request,
+                                std::string_view name, codec::Bytes request,
                                 std::shared_ptr<Receiver> receiver);
 DLAUNCH_EXPORT WorkerInfo owner_of(const std::shared_ptr<Handle>& handle);
 DLAUNCH_EXPORT bool is_confirmed(const std::shared_ptr<Handle>& handle);
@@ -94,17 +94,13 @@ class RRef {
   [[nodiscard]] T& local_value() const { return *static_cast<T*>(rpc_detail::local_object(handle_).get()); }
 
   // Calls a registered member function of the value at its owner. Several may run at a time.
-  template <class C, class R, class... A, class... U>
-  Future<rpc_detail::ResultOf<R>> rpc_async(R (C::*member)(A...), const U&... arguments) const {
-    return call<R, A...>(rpc_detail::bytes_of(member), arguments...);
-  }
-  template <class C, class R, class... A, class... U>
-  Future<rpc_detail::ResultOf<R>> rpc_async(R (C::*member)(A...) const, const U&... arguments) const {
-    return call<R, A...>(rpc_detail::bytes_of(member), arguments...);
+  template <class Member, class... U>
+  auto rpc_async(Member member, U&&... arguments) const {
+    return call(codec::Writer::LongData::copied, member, std::forward<U>(arguments)...);
   }
   template <class Member, class... U>
-  auto rpc_sync(Member member, const U&... arguments) const {
-    return rpc_async(member, arguments...).wait();
+  auto rpc_sync(Member member, U&&... arguments) const {
+    return call(codec::Writer::LongData::referred, member, std::forward<U>(arguments)...).wait();
   }
 
  private:
@@ -122,18 +118,27 @@ class RRef {
   template <class R, class... A, class... U>
   friend RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> remote(const Destination& to,
                                                                                R (*function)(A...),
-                                                                               const U&... arguments);
+                                                                               U&&... arguments);
   template <class U>
   friend class RRef;
 
+  template <class C, class R, class... A, class... U>
+  auto call(codec::Writer::LongData how, R (C::*member)(A...), U&&... arguments) const {
+    return call_member<R, A...>(how, rpc_detail::bytes_of(member), std::forward<U>(arguments)...);
+  }
+  template <class C, class R, class... A, class... U>
+  auto call(codec::Writer::LongData how, R (C::*member)(A...) const, U&&... arguments) const {
+    return call_member<R, A...>(how, rpc_detail::bytes_of(member), std::forward<U>(arguments)...);
+  }
   template <class R, class... A, class... U>
-  Future<rpc_detail::ResultOf<R>> call(std::string_view member, const U&... arguments) const {
+  Future<rpc_detail::ResultOf<R>> call_member(codec::Writer::LongData how, std::string_view member,
+                                              U&&... arguments) const {
     const std::string name = rpc_detail::name_of_function(member);
     const Promise<rpc_detail::ResultOf<R>> promise(rpc_detail::run_callback);
-    rpc_detail::call_member(
-        handle_, {}, name,
-        rpc_detail::request_of<R, rpc_detail::HandleId, A...>(name, rpc_detail::id_of(handle_), arguments...),
-        std::make_shared<rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>>(promise));
+    rpc_detail::call_member(handle_, {}, name,
+                            rpc_detail::request_of<R, rpc_detail::HandleId, A...>(
+                                how, name, rpc_detail::id_of(handle_), std::forward<U>(arguments)...),
+                            std::make_shared<rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>>(promise));
     return promise.future();
   }
 
@@ -145,11 +150,12 @@ class RRef {
 // of these.
 template <class R, class... A, class... U>
 RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> remote(const Destination& to,
-                                                                      R (*function)(A...),
-                                                                      const U&... arguments) {
+                                                                      R (*function)(A...), U&&... arguments) {
   const std::string name = rpc_detail::name_of_function(rpc_detail::bytes_of(function));
   RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> reference;
-  reference.handle_ = rpc_detail::create_value(to, name, rpc_detail::request_of<R, A...>(name, arguments...));
+  reference.handle_ = rpc_detail::create_value(
+      to, name,
+      rpc_detail::request_of<R, A...>(codec::Writer::LongData::copied, name, std::forward<U>(arguments)...));
   return reference;
 }
 

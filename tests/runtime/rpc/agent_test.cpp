@@ -60,7 +60,7 @@ TEST_P(OverConnections, ThreadsCallAtTheSameTime) {
 TEST_P(OverConnections, AFunctionMayCallItsCaller) {
   Agents* all = nullptr;
   const auto serve = [&](const IncomingCall& call) {
-    if (call.body == "inner") return call.responder->answer("done");
+    if (call.body.front == "inner") return call.responder->answer("done");
     call.responder->answer("outer " + all->call(1, 0, "inner")->text());
   };
   Agents agents(2, GetParam(), serve, 1);
@@ -83,7 +83,7 @@ TEST_P(OverConnections, AnAnswerMayComeLaterFromAnotherThread) {
   const auto first = agents.call(0, 1, "a");
   const auto second = agents.call(0, 1, "b");
   ASSERT_TRUE(both.wait());  // with one thread for functions
-  for (const IncomingCall& call : kept) call.responder->answer("later " + call.body);
+  for (const IncomingCall& call : kept) call.responder->answer("later " + call.body.front);
   EXPECT_EQ(first->text(), "= later a");
   EXPECT_EQ(second->text(), "= later b");
   kept.clear();

@@ -33,7 +33,7 @@ class Outcome final : public CallReceiver {
   std::string text() {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, rpc_limit, [&] { return !outcomes_.empty(); })) return "nothing";
-    if (const auto* const result = std::get_if<std::string>(&outcomes_[0])) return "= " + *result;
+    if (const auto* const result = std::get_if<codec::Bytes>(&outcomes_[0])) return "= " + result->front;
     if (const auto* const failure = std::get_if<CallFailure>(&outcomes_[0])) return "! " + failure->text;
     return "? " + std::get<NoAnswer>(outcomes_[0]).text;
   }

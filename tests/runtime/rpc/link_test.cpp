@@ -66,7 +66,7 @@ TEST_F(Links, WhatTheKernelDoesNotTakeFollows) {
   links_[1]->watch();
   run_until(2);
   ASSERT_EQ(arrived_.size(), 2U);
-  EXPECT_TRUE(arrived_[0].body == body && arrived_[1].body == body);
+  EXPECT_TRUE(arrived_[0].body.front == body && arrived_[1].body.front == body);
   EXPECT_TRUE(links_[0]->untouched().empty());
 }
 

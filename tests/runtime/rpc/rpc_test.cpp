@@ -101,6 +101,53 @@ TEST(Rpc, ArgumentsAndResultsOfAllKinds) {
   });
 }
 
+// Where long arguments are: views of what has arrived are aligned.
+std::size_t misplaced(std::span<const double> numbers, std::string_view text, std::span<const float> more) {
+  const auto place = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
+  return (place(numbers.data()) | place(text.data()) | place(more.data())) % codec::block_alignment;
+}
+DLAUNCH_RPC(misplaced);
+std::string concatenated(std::string_view a, const std::string& b, const std::vector<std::string>& c) {
+  std::string all = std::string(a) + b;
+  for (const std::string& one : c) all += one;
+  return all;
+}
+DLAUNCH_RPC(concatenated);
+
+TEST(Rpc, LongArgumentsOfAllKinds) {
+  expect_ok(2, []() -> std::string {
+    const std::string a(100'001, 'a');
+    const std::string b(codec::shortest_block, 'b');
+    const std::vector<std::string> c = {"short", std::string(300'007, 'c'), "", std::string(70'000, 'd')};
+    const std::vector<double> numbers(50'001, 1.5);
+    const std::vector<float> more(codec::shortest_block / sizeof(float) + 1);
+    for (const char* const worker : {"worker1", "worker0"}) {
+      REQUIRE(rpc_sync(worker, concatenated, a, b, c) == concatenated(a, b, c));
+      REQUIRE(rpc_sync(worker, concatenated, "a", b, c) == concatenated("a", b, c));
+      REQUIRE(rpc_async(worker, concatenated, a, std::string(b), c).wait() == concatenated(a, b, c));
+      REQUIRE(rpc_sync(worker, sum, numbers) == 1.5 * 50'001);
+      REQUIRE(rpc_sync(worker, sum, std::span(numbers).subspan(1)) == 1.5 * 50'000);
+      REQUIRE(rpc_sync(worker, misplaced, numbers, a, more) == 0);
+    }
+    return "ok";
+  });
+}
+
+TEST(Rpc, TheCallerMayChangeItsMemoryAfterAnAsynchronousCall) {
+  expect_ok(2, []() -> std::string {
+    std::vector<double> values(1'000'000, 1);
+    std::vector<Future<double>> calls;
+    for (int i = 1; i <= 8; ++i) {
+      std::ranges::fill(values, i);
+      calls.push_back(rpc_async("worker1", sum, values));
+    }
+    calls.push_back(rpc_async("worker1", sum, std::move(values)));
+    for (int i = 1; i <= 8; ++i) REQUIRE(calls[static_cast<std::size_t>(i - 1)].wait() == 1e6 * i);
+    REQUIRE(calls[8].wait() == 8e6);
+    return "ok";
+  });
+}
+
 TEST(Rpc, CallsUnderWayAreShownOnBothSides) {
   expect_ok(2, []() -> std::string {
     REQUIRE(rpc_sync("worker1", add, 2, 3) == 5);

@@ -40,8 +40,9 @@ class Calls : public testing::Test {
   std::vector<CallTable::Ended> ended_;
 };
 
-const CallTable::WasSent all_sent = [](std::uint64_t) { return true; };
-const CallTable::WasSent none_sent = [](std::uint64_t) { return false; };
+using Numbers = std::unordered_set<std::uint64_t>;
+const auto all_sent = [](std::span<const std::uint64_t>) { return Numbers(); };
+const auto none_sent = [](std::span<const std::uint64_t> all) { return Numbers(all.begin(), all.end()); };
 
 TEST_F(Calls, EndWithTheirAnswers) {
   const std::uint64_t first = begin(1);
@@ -52,7 +53,7 @@ TEST_F(Calls, EndWithTheirAnswers) {
   EXPECT_FALSE(table_.waits(second));
   table_.answer(first, CallFailure{.type = "", .text = "no"}, ended_);
   deliver();
-  EXPECT_EQ(std::get<std::string>(receivers_[1]->outcomes.at(0)), "two");
+  EXPECT_EQ(std::get<codec::Bytes>(receivers_[1]->outcomes.at(0)).front, "two");
   EXPECT_EQ(std::get<CallFailure>(receivers_[0]->outcomes.at(0)).text, "no");
   EXPECT_EQ(table_.size(), 0U);
   EXPECT_EQ(table_.next_deadline(), Deadline::max());
@@ -87,9 +88,12 @@ TEST_F(Calls, EndAtTheirDeadlines) {
 
 TEST_F(Calls, EndWithTheCallee) {
   const std::uint64_t first = begin(1);
-  begin(0);
-  table_.lose(
-      "died", [&](std::uint64_t number) { return number == first; }, ended_);
+  const std::uint64_t second = begin(0);
+  const auto second_unsent = [&](std::span<const std::uint64_t> all) {
+    EXPECT_EQ(Numbers(all.begin(), all.end()), (Numbers{first, second}));
+    return Numbers{second};
+  };
+  table_.lose("died", second_unsent, ended_);
   deliver();
   EXPECT_EQ(text(0), "'add' was sent, no answer: worker ps (rank 2) on host b died");
   EXPECT_EQ(text(1), "'add' was not sent: worker ps (rank 2) on host b died");

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
+
+#include "tests/runtime/rpc_protocol/feed.h"
 
 namespace dlaunch::internal {
 namespace {
@@ -26,13 +27,7 @@ class Sending : public testing::Test {
     for (std::span<const std::byte> piece : queue_.next(pieces)) {
       piece = piece.first(std::min(piece.size(), most - sent));
       sent += piece.size();
-      while (!piece.empty()) {
-        const auto space = reader_.space();
-        const std::size_t count = std::min(space.size(), piece.size());
-        std::memcpy(space.data(), piece.data(), count);
-        piece = piece.subspan(count);
-        EXPECT_EQ(reader_.advance(count, arrived_), std::nullopt);
-      }
+      EXPECT_EQ(test::feed(reader_, piece, piece.size(), arrived_), std::nullopt);
     }
     queue_.advance(sent);
     return sent;
@@ -76,9 +71,66 @@ TEST_F(Sending, MessagesArriveAsTheyWerePushed) {
     ASSERT_EQ(arrived_.size(), sizes.size());
     for (const RpcMessage& message : arrived_) {
       const RpcMessage pushed = request(message.number, sizes[message.number - 1]);
-      EXPECT_TRUE(message.body == pushed.body) << message.number;
+      EXPECT_TRUE(message.body.front == pushed.body.front) << message.number;
     }
   }
+}
+
+codec::Bytes with_blocks(const std::string& front, const std::vector<std::size_t>& sizes) {
+  codec::Bytes body(front);
+  char fill = 'a';
+  for (const std::size_t size : sizes) {
+    const std::string bytes(size, fill++);
+    body.blocks.push_back(codec::copy_of(bytes.data(), bytes.size()));
+  }
+  return body;
+}
+
+TEST_F(Sending, BlocksArriveBehindTheFront) {
+  const std::vector<std::vector<std::size_t>> blocks = {
+      {1}, {40'000, 70, 500'001}, {PartHead::longest_part, 64}, {2'000'000}};
+  for (const std::size_t at_once : {std::size_t{13}, std::size_t{1000}, std::size_t{1} << 24}) {
+    SCOPED_TRACE(at_once);
+    std::uint64_t number = 0;
+    for (const auto& sizes : blocks) queue_.push({PartHead::result, ++number, with_blocks("front", sizes)});
+    arrived_.clear();
+    send_all(at_once);
+    ASSERT_EQ(arrived_.size(), blocks.size());
+    for (const RpcMessage& message : arrived_) {
+      const codec::Bytes sent = with_blocks("front", blocks[message.number - 1]);
+      EXPECT_EQ(message.body.front, "front");
+      EXPECT_TRUE(test::text_of(message.body) == test::text_of(sent)) << message.number;
+      EXPECT_EQ(message.body.size(), sent.size());
+    }
+  }
+}
+
+TEST_F(Sending, AMessageThatIsWithdrawnIsNotSentUnlessItHasBegun) {
+  queue_.push(request(1, 100));
+  queue_.push(request(2, 100));
+  queue_.push(request(3, 100000));
+  send(10);
+  const std::vector<std::uint64_t> numbers = {1, 2, 3, 4};
+  EXPECT_EQ(queue_.withdraw(numbers), (std::unordered_set<std::uint64_t>{2, 3}));
+  EXPECT_EQ(queue_.bytes(), 100U);
+  send_all(1000);
+  ASSERT_EQ(this->numbers(), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(queue_.bytes(), 0U);
+}
+
+TEST_F(Sending, TheCallersMemoryIsNotReadAfterAMessageIsWithdrawn) {
+  std::string memory(PartHead::longest_part + 5, 'm');
+  const std::string before = memory;
+  codec::Bytes body("front");
+  body.blocks.push_back({std::shared_ptr<const void>(std::shared_ptr<void>(), memory.data()), memory.size()});
+  queue_.push({PartHead::result, 1, std::move(body)});
+  send(100);
+  const std::vector<std::uint64_t> numbers = {1};
+  EXPECT_TRUE(queue_.withdraw(numbers).empty());
+  std::ranges::fill(memory, 'x');
+  send_all(100000);
+  ASSERT_EQ(arrived_.size(), 1U);
+  EXPECT_TRUE(arrived_[0].body.blocks.at(0).view() == before);
 }
 
 TEST_F(Sending, AShortMessageOvertakesALongOne) {
