@@ -58,6 +58,7 @@ COVERED_BY = {
     "runtime/python/dlaunch/torch/native/arguments": "runtime/python/torch_test.py",
     "runtime/python/dlaunch/torch/native/backend": "runtime/python/torch_test.py",
     "runtime/python/dlaunch/torch/native/extension": "runtime/python/torch_test.py",
+    "runtime/python/dlaunch/torch/native/group": "runtime/python/torch_test.py",
     "runtime/python/dlaunch/torch/native/tensors": "runtime/python/torch_test.py",
     "runtime/python/dlaunch/torch/native/work": "runtime/python/torch_test.py",
     "runtime/api/c_api_memory": "runtime/api/c_api_test.c",

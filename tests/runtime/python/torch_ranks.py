@@ -1,6 +1,6 @@
 """A rank of torch_test.py: what a PyTorch program does with backend dlaunch, beside gloo in the same process.
 
-    torch_ranks.py compare | ddp | memory | killed | late | unfinished | again FILE
+    torch_ranks.py compare | ddp | memory | killed | late | unfinished | observed | again FILE
 """
 
 import os
@@ -210,10 +210,9 @@ def groups(rank, size):
     total = torch.ones(1)
     dist.all_reduce(total, group=mesh.get_group("dp"))
     assert total.item() == size
-    if TAKES_ANY_BACKEND or not IS_NATIVE:  # before 2.14 PyTorch asks only its own backends of C++
-        count = dist.group.WORLD._get_sequence_number_for_group()
-        dist.barrier()
-        assert dist.group.WORLD._get_sequence_number_for_group() == count + 1
+    count = dist.group.WORLD._get_sequence_number_for_group()
+    dist.barrier()
+    assert dist.group.WORLD._get_sequence_number_for_group() == count + 1
 
 
 def ddp():
@@ -384,7 +383,8 @@ def late():
         aborted.abort()
         fails(lambda: dist.all_reduce(total, group=aborted), "abort")
     else:
-        fails(lambda: dist.all_reduce(total, group=aborted), "rank 0", "abort")
+        # The first one may still find what rank 0 has sent.
+        fails(lambda: [dist.all_reduce(total, group=aborted) for _ in range(2)], "rank 0", "abort")
     dist.barrier()  # the other groups work
     print("late", flush=True)
     dist.destroy_process_group()
@@ -397,6 +397,35 @@ def unfinished():
         work = dist.all_reduce(torch.ones(3), async_op=True)
         raise ValueError(f"an error of the program's, completed: {work.is_completed()}")
     dist.distributed_c10d._get_default_store().wait(["never"])
+
+
+def observed():
+    """The short way of the backend in C++ is not taken if something observes or replaces operations."""
+    import torch.distributed._functional_collectives as functional
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.distributed.tensor.debug import CommDebugMode
+    from torch.profiler import ProfilerActivity, profile
+
+    dist.init_process_group("dlaunch", timeout=timedelta(seconds=60))
+    size = dist.get_world_size()
+    total = torch.ones(4)
+    with CommDebugMode() as counted:
+        dist.all_reduce(total)
+    assert counted.get_total_counts() == 1 and total.tolist() == [size] * 4
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        dist.all_reduce(total)
+        dist.barrier()
+    assert {"c10d::allreduce_", "c10d::barrier"} <= {event.key for event in profiled.key_averages()}
+    with FakeTensorMode():
+        dist.all_reduce(torch.ones(4))  # of no memory: no rank may send it
+
+    @torch.compile(backend="eager")
+    def compiled(tensor):
+        return functional.all_reduce(tensor, "sum", dist.group.WORLD) + 1
+
+    assert compiled(torch.ones(3)).tolist() == [size + 1] * 3
+    dist.destroy_process_group()
+    print("observed", flush=True)
 
 
 def again():
@@ -414,4 +443,4 @@ def again():
     print("again", flush=True)
 
 
-{"compare": compare, "ddp": ddp, "memory": memory, "killed": killed, "again": again, "late": late, "unfinished": unfinished}[sys.argv[1]]()
+{"compare": compare, "ddp": ddp, "memory": memory, "killed": killed, "again": again, "late": late, "unfinished": unfinished, "observed": observed}[sys.argv[1]]()

@@ -167,6 +167,9 @@ class Native(Torch):
         return subprocess.run([TORCH_PYTHON, "-m", "dlaunch.torch.extension", *arguments], capture_output=True, text=True, timeout=2 * PATIENCE,
                               check=False, env=variables(**more))
 
+    def test_what_observes_or_replaces_operations_sees_them(self):
+        self.assertEqual(self.launch(2, "observed").count("observed"), 2)
+
     def test_what_building_needs_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             built = self.build(XDG_CACHE_HOME=folder, CXX="not-a-compiler")

@@ -109,14 +109,16 @@ def module():
     return made
 
 
-def make(group, store, rank, job_ranks, timeout_ms, form, other_devices=None):
-    """The backend in C++ of a group that has been formed. `form`: forms a group of a part of it: (store, rank, size, timeout_ms,
-    job_ranks, name). `other_devices`: gives the backend for tensors that are not on the CPU."""
+def make(group, store, rank, job_ranks, timeout_ms, form, other_devices=None, is_alone=False):
+    """The backend in C++ of a group that has been formed, or the process group if it has no other backend (`is_alone`). `form`: forms
+    a group of a part of it: (store, rank, size, timeout_ms, job_ranks, name). `other_devices`: gives the backend for tensors that are
+    not on the CPU."""
 
     def split(store, ranks, rank, timeout_ms, name):
         return make(form(store, rank, len(ranks), timeout_ms, ranks, name), store, rank, ranks, timeout_ms, form)
 
-    return module().make(group.value, rank, job_ranks, timeout_ms, store, name_caller if names_callers else None, other_devices, split)
+    return module().make(group.value, rank, job_ranks, timeout_ms, store, name_caller if names_callers else None, other_devices, split,
+                         is_alone)
 
 
 def main(arguments=None):

@@ -177,6 +177,15 @@ def _is_alone(frame):
     return config is not None and len(set(config.get_device_backend_map().values())) == 1
 
 
+def _for_all_devices(group, frame):
+    """The backend in C++ has only the CPU's tensors, and gives those of other devices to others."""
+    backend = group._get_backend(torch.device("cpu"))
+    for device in frame.f_locals["backend_config"].get_device_backend_map():
+        if device != "cpu":
+            group._register_backend(torch.device(device), dist.ProcessGroup.BackendType.CUSTOM, backend)
+    return group
+
+
 def make(opts, frame, kinds=None, other_devices=None):
     """For Backend.register_backend(). `frame`: of the function that makes PyTorch's group. `kinds`: the class to use for each of the two
     here; `other_devices`: what the backend in C++ uses for other tensors than the CPU's."""
@@ -184,8 +193,9 @@ def make(opts, frame, kinds=None, other_devices=None):
     name = f"group {opts.group_id}" if job_ranks else "default"
     if extension.module():
         group = _form(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks, name)
-        return extension.make(group, opts.store, opts.group_rank, job_ranks or list(range(opts.group_size)), milliseconds(opts.timeout),
-                              _form_part, other_devices)
+        made = extension.make(group, opts.store, opts.group_rank, job_ranks or list(range(opts.group_size)), milliseconds(opts.timeout),
+                              _form_part, other_devices, _is_alone(frame))
+        return _for_all_devices(made, frame) if isinstance(made, dist.ProcessGroup) else made
     kind = DlaunchProcessGroup if _is_alone(frame) else DlaunchBackend
     if kind is DlaunchBackend and not HAS_BACKENDS_IN_PYTHON:
         raise RuntimeError(f"backend dlaunch cannot be that of one device beside others in PyTorch {torch.__version__}: use 2.14 or newer, "

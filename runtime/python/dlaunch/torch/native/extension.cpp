@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend.h"
+#include "group.h"
 
 namespace py = pybind11;
 
@@ -74,17 +75,21 @@ Helpers helpers_of(const Function& name_caller, const Function& other_devices, c
   return helpers;
 }
 
-BackendPointer make(std::uintptr_t group, int rank, std::vector<int> ranks, int64_t timeout_ms,
-                    c10::intrusive_ptr<c10d::Store> store, const py::object& name_caller,
-                    const py::object& other_devices, const py::object& split) {
+// A Backend, or a process group if the group has no other backend.
+py::object make(std::uintptr_t group, int rank, std::vector<int> ranks, int64_t timeout_ms,
+                c10::intrusive_ptr<c10d::Store> store, const py::object& name_caller,
+                const py::object& other_devices, const py::object& split, bool is_alone) {
   GroupParts parts;
   parts.group = reinterpret_cast<dlaunch_group*>(group);  // a handle of ctypes
   parts.rank = rank;
   parts.ranks = std::move(ranks);
   parts.timeout = std::chrono::milliseconds(timeout_ms);
-  parts.store = std::move(store);
+  parts.store = store;
   parts.helpers = helpers_of(kept(name_caller), kept(other_devices), kept(split));
-  return c10::make_intrusive<Backend>(std::move(parts));
+  auto backend = c10::make_intrusive<Backend>(std::move(parts));
+  if (!is_alone) return py::cast(BackendPointer(std::move(backend)));
+  return py::cast(
+      c10::intrusive_ptr<c10d::ProcessGroup>(c10::make_intrusive<Group>(store, std::move(backend))));
 }
 
 }  // namespace
