@@ -31,8 +31,8 @@ inline constexpr std::size_t shortest_block = std::size_t{32} * 1024;
 // Blocks that arrive behind each other begin at multiples of this, and are aligned to it.
 inline constexpr std::size_t block_alignment = 64;
 
-// They do not change as long as somebody holds them. If nobody owns the memory (use_count() is 0), it is the
-// caller's.
+// They do not change as long as a Block refers to them. If the memory has no owner (use_count() is 0), it is
+// the caller's.
 struct Block {
   std::shared_ptr<const void> data;
   std::size_t size = 0;
@@ -77,7 +77,7 @@ class Writer {
     if (how_ == LongData::copied && !owner_) return bytes_.blocks.push_back(copy_of(data, size));
     bytes_.blocks.push_back({std::shared_ptr<const void>(owner_, data), size});
   }
-  // Who owns the plain data that follow: they are not copied. Null: nobody.
+  // The owner of the plain data that follow: they are not copied. Null: there is none.
   void set_owner(std::shared_ptr<const void> owner) { owner_ = std::move(owner); }
 
   void length(std::size_t value) {
