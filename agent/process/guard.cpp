@@ -46,11 +46,12 @@ Guard::Guard(const Dependencies& dependencies, pid_t keeper, JobResources resour
 Guard::~Guard() {
   if (timer_) dependencies_.timers.disarm(timer_);
   const pid_t pid = was_taken_over_ ? -1 : pid_;
-  forget();
-  if (pid < 0) return;
   siginfo_t ended{};
-  const bool is_ours = waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
+  const bool is_ours =
+      pid >= 0 && waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
+  // Before its connection is closed: it would take that for this process's death, and remove the job's files.
   if (is_ours) kill(pid, SIGKILL);
+  forget();
   while (is_ours && waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <climits>
+#include <csignal>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "agent/observe/process_condition.h"
 #include "launcher/commands/debugger_output.h"
 #include "launcher/machine/program_output.h"
 #include "store/base/number.h"
 #include "store/base/small_file.h"
+#include "store/client/steady_time.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -70,6 +73,24 @@ ThreadDump thread_of(const std::string& folder, std::int64_t tid) {
   return thread;
 }
 
+// A debugger that is killed while it attaches leaves the process stopped for good: it must go on.
+class Attachment {
+ public:
+  Attachment(std::int64_t pid, TimePoint deadline)
+      : pid_(pid), deadline_(deadline), was_stopped_(agent::condition_of(pid) == agent::Condition::stopped) {}
+  ~Attachment() {
+    const bool debugger_was_killed = steady_now() >= deadline_;
+    if (debugger_was_killed && !was_stopped_) kill(static_cast<pid_t>(pid_), SIGCONT);
+  }
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+ private:
+  const std::int64_t pid_;
+  const TimePoint deadline_;
+  const bool was_stopped_;
+};
+
 }  // namespace
 
 bool is_python(std::int64_t pid) {
@@ -96,6 +117,7 @@ DebuggerOutput run_debugger(std::int64_t pid, TimePoint deadline) {
   const std::string gdb = find_on_path("gdb");
   const Debuggers installed{!gdb.empty(), !py_spy.empty()};
   const bool python = is_python(pid);
+  const Attachment attachment(pid, deadline);
   if (python && installed.py_spy) {
     auto output = output_of({py_spy, "dump", "--pid", number}, deadline, most_output);
     std::string text = output ? std::move(*output) : output.error().message();

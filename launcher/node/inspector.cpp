@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "agent/model/flight_files.h"
+#include "agent/observe/process_condition.h"
 #include "launcher/machine/interpreter.h"
 #include "launcher/node/containment.h"
 #include "store/base/sanitize.h"
@@ -51,7 +52,10 @@ void Inspector::inspect(std::uint32_t round, int world_size, const std::vector<a
                                    folder_,
                                    std::to_string(round),
                                    std::to_string(world_size)};
+  running_.clear();
   for (const agent::WorkerHere& worker : workers) {
+    if (worker.pid > 0 && agent::condition_of(worker.pid) == agent::Condition::runs)
+      running_.push_back(static_cast<pid_t>(worker.pid));
     command.push_back(std::to_string(worker.local_rank) + ":" + std::to_string(worker.rank) + ":" +
                       std::to_string(worker.pid));
   }
@@ -154,9 +158,13 @@ void Inspector::take(const agent::Message& message) {
   }
 }
 
-void Inspector::on_timer(TimerId) { end(); }
+// A debugger that is killed while it attaches leaves its process stopped for good: it must go on. The process
+// may be a child of the worker, in its process group.
+void Inspector::on_timer(TimerId) {
+  end();
+  for (const pid_t worker : running_) kill(-worker, SIGCONT);
+}
 
-// A debugger that is killed lets its process go.
 void Inspector::end() {
   if (pid_ == 0) return;
   dependencies_.timers.disarm(deadline_);

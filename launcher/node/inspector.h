@@ -62,7 +62,8 @@ class Inspector final : public FdHandler, public TimerHandler {
   std::string folder_;  // for flight records; empty: none yet
   std::string kept_;    // the same, once it has any
   std::uint32_t round_ = 0;
-  pid_t pid_ = 0;  // of the process that looks; 0: none
+  pid_t pid_ = 0;               // of the process that looks; 0: none
+  std::vector<pid_t> running_;  // the workers that were not stopped before
   int output_ = -1;
   bool has_answered_ = false;
   agent::FrameReader reader_;

@@ -159,7 +159,7 @@ class Strangers(Nodes):
 
 
 class Losses(Nodes):
-    @case(13, "a cable is pulled", cause=LOST + r"no answer for 5 s \(--node-timeout\): its machine is off or frozen, or the network to it is cut",
+    @case(13, "a cable is pulled", cause=LOST + r"no answer for 5(\.\d)? s \(--node-timeout\): its machine is off or frozen, or the network to it is cut",
           rank=LOST, host=LOST, remedy=r"^dlaunch doctor --peer={other}$")
     def test_13_cable(self):
         hosts = Hosts(self, 2)
@@ -183,7 +183,7 @@ class Losses(Nodes):
         hosts.drop_between(0, 1, DATA)
         return self.screen_at(nodes[0], r"^dlaunch: the network between them: .*\n", began, host=hosts.address(0), other=hosts.address(1))
 
-    @case(19, "the agent of node 1 is stopped", cause=LOST + r"no answer for 5 s \(--node-timeout\): its machine is off or frozen", rank=LOST, host=LOST,
+    @case(19, "the agent of node 1 is stopped", cause=LOST + r"no answer for 5(\.\d)? s \(--node-timeout\): its machine is off or frozen", rank=LOST, host=LOST,
           remedy=r"^dlaunch doctor --peer={other}$")
     def test_19_agent(self):
         return self.stop_agent(1)[0]

@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <thread>
 
+#include "agent/observe/process_condition.h"
 #include "store/client/steady_time.h"
 #include "tests/runtime/api/variable.h"
 #include "tests/store/client/temporary_folder.h"
@@ -86,6 +89,25 @@ TEST_F(RunDebugger, ADebuggerThatCannotBeRunIsNamed) {
   std::ofstream(path) << "#!/no/such/interpreter\n";
   chmod(path.c_str(), 0755);
   EXPECT_TRUE(run().text.starts_with("cannot run " + path)) << run().text;
+}
+
+// As gdb does with each thread: it stops the process, and is killed before it lets it go.
+TEST_F(RunDebugger, AKilledDebuggerLeavesNoProcessStopped) {
+  install("gdb",
+          "for word; do process=$last; last=$word; case $process in -p) kill -STOP $word;; esac; done\n"
+          "trap '' TERM; while :; do :; done");
+  const pid_t child = fork();
+  if (child == 0) {
+    while (true) pause();
+  }
+  run_debugger(child, steady_now() + std::chrono::milliseconds(500));
+  EXPECT_EQ(agent::condition_of(child), agent::Condition::runs);
+  kill(child, SIGSTOP);
+  while (agent::condition_of(child) != agent::Condition::stopped) std::this_thread::yield();
+  run_debugger(child, steady_now() + std::chrono::milliseconds(500));
+  EXPECT_EQ(agent::condition_of(child), agent::Condition::stopped) << "it was stopped before";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 }  // namespace
