@@ -9,16 +9,12 @@
 
 #include <array>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/platform/reaper.h"
-#include "agent/process/scratch_dir.h"
 #include "store/loop/uv_loop.h"
-#include "tests/store/client/temporary_folder.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -100,26 +96,6 @@ TEST_F(GuardTest, StartsAfterTheJobHasBegun) {
   loop_.run();
   EXPECT_GT(guard_pid(), 0);
   EXPECT_FALSE(guard_->is_above_keeper());
-}
-
-// The agent reads them when the job is over, its keeper and its guard have ended.
-TEST_F(GuardTest, TheEndOfTheAgentsGuardRemovesNoFiles) {
-  const test::TemporaryFolder folder;
-  const auto made = make_scratch_dir(folder.path());
-  ASSERT_TRUE(made);
-  const std::string file = made->path + "/file";
-  std::ofstream(file) << "an error of a worker";
-  const pid_t keeper = keeper_;
-  end_keeper();
-  for (int i = 0; i < 100; ++i) {
-    guard_.emplace(Guard::Dependencies{poller_, loop_, loop_, [](const std::string&) {}}, keeper,
-                   JobResources{*made, {}}, name_in(area_.data(), area_.size(), "dl-guard"));
-    guard_->begin(Duration(0));
-    guard_.reset();
-    ASSERT_TRUE(std::filesystem::exists(file)) << "after " << i << " guards";
-  }
-  remove_scratch_dir(*made);
-  close(made->fd);
 }
 
 // It is the keeper's parent, and ends with the job by itself.
