@@ -22,8 +22,8 @@ struct DebuggerOutput {
   std::string advice;    // what to install or change to see more; empty: nothing
 };
 
-// Runs py-spy for Python, otherwise gdb. The process is paused meanwhile, at most until the deadline, and goes
-// on afterwards, also if the debugger had to be killed.
+// Runs py-spy for Python, otherwise gdb. The process is paused meanwhile, at most until the deadline, and
+// goes on afterwards, also if the debugger had to be killed.
 DebuggerOutput run_debugger(std::int64_t pid, TimePoint deadline);
 
 }  // namespace dlaunch::launcher
