@@ -9,7 +9,7 @@
 namespace dlaunch::agent {
 namespace {
 
-Error malformed(std::string why) {
+Error malformed_http(std::string why) {
   return {ErrorKind::invalid, "the HTTP answer cannot be read", "", std::move(why), ""};
 }
 
@@ -25,10 +25,10 @@ Result<void> HttpReply::append(ByteSpan bytes) {
   Result<void> result;
   while (result && read_some(result)) {
   }
-  if (result && body_.size() > max_body) return malformed("it is too long");
+  if (result && body_.size() > max_body) return malformed_http("it is too long");
   if (result && part_ != Part::sized && part_ != Part::chunk && waiting_.size() > max_head &&
       part_ != Part::end)
-    return malformed("a line of it is too long");
+    return malformed_http("a line of it is too long");
   return result;
 }
 
@@ -56,7 +56,7 @@ bool HttpReply::read_some(Result<void>& result) {
       return true;
     case Part::chunk_end:
       if (!take_line(line)) return false;
-      if (!line.empty()) result = malformed("a chunk is longer than it said");
+      if (!line.empty()) result = malformed_http("a chunk is longer than it said");
       part_ = Part::chunk_size;
       return true;
     case Part::trailer:
@@ -83,19 +83,19 @@ Result<void> HttpReply::read_head() {
   constexpr std::string_view version = "HTTP/1.";
   std::uint64_t code = 0;
   if (!line.starts_with(version) || line.size() < 12 || !read_number(line.substr(9, 3), 10, code))
-    return malformed("it does not begin with HTTP/1");
+    return malformed_http("it does not begin with HTTP/1");
   status_ = static_cast<int>(code);
   part_ = Part::end;  // unless a header announces a body
   while (take_line(line) && !line.empty()) {
     const std::size_t colon = line.find(':');
-    if (colon == std::string::npos) return malformed("a header has no name");
+    if (colon == std::string::npos) return malformed_http("a header has no name");
     const std::string name = lower_case(line.substr(0, colon));
     const std::string value = lower_case(trimmed(std::string_view(line).substr(colon + 1)));
     if (name == "transfer-encoding" && value == "chunked") {
       part_ = Part::chunk_size;
     } else if (name == "content-length" && part_ != Part::chunk_size) {
       if (!read_number(value, 10, left_) || left_ > max_body)
-        return malformed("its length is not a number, or too large");
+        return malformed_http("its length is not a number, or too large");
       part_ = left_ > 0 ? Part::sized : Part::end;
     }
   }
@@ -105,7 +105,7 @@ Result<void> HttpReply::read_head() {
 Result<void> HttpReply::read_chunk_size(const std::string& line) {
   const std::string_view size = trimmed(std::string_view(line).substr(0, line.find(';')));
   if (!read_number(size, 16, left_) || left_ > max_body)
-    return malformed("a chunk's length is not a number, or too large");
+    return malformed_http("a chunk's length is not a number, or too large");
   part_ = left_ > 0 ? Part::chunk : Part::trailer;
   return {};
 }

@@ -8,17 +8,13 @@
 #include <string_view>
 
 #include "agent/model/exit_status.h"
+#include "agent/model/page_reading.h"
 #include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
 
 constexpr std::size_t longest_name = 120;
-
-template <std::size_t N>
-std::string text_of(const std::array<char, N>& text) {
-  return sanitize_for_terminal({text.data(), strnlen(text.data(), N)});
-}
 
 std::string hexadecimal(std::uint64_t number) {
   std::array<char, 2 * sizeof number> digits{};

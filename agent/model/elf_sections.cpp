@@ -7,7 +7,7 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr std::size_t most_sections = 4096;
-constexpr std::size_t longest_name = 2048;
+constexpr std::size_t longest_section_name = 2048;
 
 template <class T>
 std::optional<T> read_one(const ReadAt& read, std::uint64_t offset) {
@@ -35,7 +35,7 @@ std::vector<Elf64_Shdr> sections_of(const ReadAt& read) {
 
 std::string name_at(const ReadAt& read, const Elf64_Shdr& names, std::uint64_t offset) {
   if (offset >= names.sh_size || names.sh_offset > UINT64_MAX - offset) return "";
-  const std::string bytes = read(names.sh_offset + offset, longest_name);
+  const std::string bytes = read(names.sh_offset + offset, longest_section_name);
   return bytes.substr(0, bytes.find('\0'));
 }
 

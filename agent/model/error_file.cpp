@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t longest_message = 1000;
-constexpr std::size_t quoted = 60;
+constexpr std::size_t quoted_characters = 60;
 constexpr int deepest = 8;
 constexpr std::int64_t ns_per_s = 1'000'000'000;
 constexpr std::int64_t latest_s = 1LL << 33;  // the year 2242; later times are ignored
@@ -69,7 +69,8 @@ Result<ErrorFile> parse_error_file(std::string_view text) {
   const auto bad = [&](const std::string& why) {
     return Error{
         ErrorKind::invalid, "cannot read its error file", "", why,
-        "it begins with '" + shortened(sanitize_for_terminal(text.substr(0, 4 * quoted)), quoted) + "'"};
+        "it begins with '" +
+            shortened(sanitize_for_terminal(text.substr(0, 4 * quoted_characters)), quoted_characters) + "'"};
   };
   if (text.size() > longest_error_file) return bad("it is too long");
   const Json json = parsed(text);

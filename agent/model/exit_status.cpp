@@ -44,7 +44,7 @@ const char* signal_meaning(int signo) {
 // The usual meaning of a code; shells and containers return 128 + n for signal n.
 std::string code_meaning(int code) {
   if (code == 126) return "a command was found but may not be executed";
-  if (code == 127) return "a command, interpreter or shared library was not found";
+  if (code == not_found_code) return "a command, interpreter or shared library was not found";
   const int signo = code - 128;
   const char* meaning = signal_meaning(signo);
   if (!meaning) return "";

@@ -5,6 +5,9 @@
 
 namespace dlaunch::agent {
 
+// The exit code of a shell and of the dynamic linker for a program or library that is not there.
+constexpr int not_found_code = 127;
+
 struct ExitStatus {
   enum class How { exited, signaled };
   How how = How::exited;

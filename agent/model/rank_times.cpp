@@ -150,12 +150,12 @@ void TimesOfRanks::look(TimePoint now, const std::vector<WorkerLook>& workers) {
     if (worker.pid == 0 || now <= from || ended_.contains(worker.rank)) continue;
     if (worker.condition == Condition::ended) {
       ended_.insert(worker.rank);
-      if (worker.record) ended_now_.insert(worker.rank);
+      if (!worker.record) continue;
+      ended_now_.insert(worker.rank);
     }
     Span span{ns_of(from), ns_of(now)};
     RankTimes times;
     if (worker.record) span.from_ns = note_start(worker, span, times);
-    if (worker.condition == Condition::ended && !worker.record) continue;
     const bool has_begun = worker.record && worker.record->first_ns != 0;
     const Duration rest(span.to_ns - span.from_ns);
     if (worker.condition == Condition::stopped) {

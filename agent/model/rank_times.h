@@ -68,7 +68,7 @@ class TimesOfRanks {
   // ended.
   void look(TimePoint now, const std::vector<WorkerLook>& workers);
 
-  // What the last look added, by rank; ranks that have ended are left out.
+  // What the last look added, by rank; ranks that had ended before it are left out.
   [[nodiscard]] const std::map<int, RankTimes>& latest() const { return latest_; }
   // Since the round began.
   [[nodiscard]] const std::map<int, RankTimes>& of_round() const { return of_round_; }

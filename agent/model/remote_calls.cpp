@@ -7,18 +7,12 @@
 #include <optional>
 #include <utility>
 
+#include "agent/model/page_reading.h"
 #include "store/base/sanitize.h"
 #include "store/base/text.h"
 
 namespace dlaunch::agent {
 namespace {
-
-template <class T>
-T read_at(ByteSpan bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
 
 // State and end are written after the seqlock, so they are read apart.
 bool is_whole(page::Call first, const page::Call& second) {
@@ -78,9 +72,9 @@ std::string_view describe(page::Call::State state) {
 
 std::string describe_state(const RemoteCalls& calls) {
   if (const RemoteCall* const call = calls.awaited())
-    return "waits for the answer of worker " + call->worker + " to " + quoted(call->function);
+    return "waits for the answer of worker " + call->worker + " to " + store::quoted(call->function);
   const RemoteCall* const call = calls.oldest_open(true);
-  return call == nullptr ? "" : "runs " + quoted(call->function) + " for worker " + call->worker;
+  return call == nullptr ? "" : "runs " + store::quoted(call->function) + " for worker " + call->worker;
 }
 
 }  // namespace dlaunch::agent

@@ -5,24 +5,12 @@
 #include <cstring>
 #include <span>
 
-#include "store/base/sanitize.h"
+#include "agent/model/page_reading.h"
 
 namespace dlaunch::agent {
 namespace {
 
 constexpr int most_ranks = 1 << 24;
-
-template <class T>
-T read_at(ByteSpan bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
-template <std::size_t N>
-std::string text_of(const std::array<char, N>& text) {
-  return sanitize_for_terminal({text.data(), strnlen(text.data(), N)});
-}
 
 bool is_page(const page::Header& header) {
   return header.magic == page::magic && header.version == page::version && header.owner > 0 &&

@@ -4,6 +4,7 @@
 #include <array>
 #include <csignal>
 
+#include "agent/model/exit_status.h"
 #include "agent/observe/library_remedy.h"
 #include "agent/observe/memory_events.h"
 #include "agent/observe/stderr_hints.h"
@@ -13,9 +14,8 @@
 namespace dlaunch::agent {
 namespace {
 
-constexpr std::size_t longest = 500;
+constexpr std::size_t longest_remedy = 500;
 constexpr int not_executable = 126;  // the shell's exit code
-constexpr int not_found = 127;       // the shell's, and the dynamic linker's
 
 bool has(std::string_view text, std::string_view words) { return text.find(words) != std::string_view::npos; }
 
@@ -190,7 +190,7 @@ std::string remedy_of_missing_program(const ExitStatus& status, std::string_view
                ? ""
                : "chmod +x " + name + on_host(facts) + "; check that its file system is not mounted noexec";
   }
-  if (code != not_found) return "";
+  if (code != not_found_code) return "";
   if (const std::string library = missing_library(last_lines); !library.empty()) {
     if (!facts.library_folder.empty())
       return "dlaunch --export=LD_LIBRARY_PATH=" + facts.library_folder + " ... (" + library + " is there" +
@@ -228,7 +228,7 @@ std::string choose(const ExitStatus& status, std::string_view last_lines, const 
 }  // namespace
 
 std::string remedy_of_exit(const ExitStatus& status, std::string_view last_lines, const ExitFacts& facts) {
-  return shortened(sanitize_for_terminal(choose(status, last_lines, facts)), longest);
+  return shortened(sanitize_for_terminal(choose(status, last_lines, facts)), longest_remedy);
 }
 
 std::string core_file(const ExitFacts& facts, const std::string& pid) {

@@ -3,13 +3,13 @@
 #include <csignal>
 #include <optional>
 
+#include "agent/model/exit_status.h"
 #include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
 
-constexpr std::size_t longest = 300;
-constexpr int not_found = 127;  // the dynamic linker's exit code, and the shell's
+constexpr std::size_t longest_hint = 300;
 
 // The text between the last `before` and the next `after`; none if one of them is missing.
 std::optional<std::string_view> between_last(std::string_view text, std::string_view before,
@@ -23,7 +23,7 @@ std::optional<std::string_view> between_last(std::string_view text, std::string_
 }
 
 std::string line(std::string_view text) {
-  return shortened(sanitize_for_terminal(text.substr(0, text.find('\n'))), longest);
+  return shortened(sanitize_for_terminal(text.substr(0, text.find('\n'))), longest_hint);
 }
 
 // The text that the C++ library's terminate handler writes.
@@ -48,7 +48,7 @@ std::string missing_library(std::string_view last_lines) {
 std::string hint_from_output(std::string_view last_lines, const ExitStatus& status) {
   const std::string text = std::string(last_lines) + "\n";
   if (status.shell_code() == 128 + SIGABRT) return uncaught_exception(text);
-  if (status.shell_code() != not_found) return "";
+  if (status.shell_code() != not_found_code) return "";
   const std::string library = missing_library(text);
   return library.empty() ? "" : "the shared library " + library + " was not found";
 }

@@ -43,7 +43,7 @@ bool ask(int fd, std::uint8_t family) {
   return send(fd, &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request);
 }
 
-LinkState state_of(const tcp_info& info) {
+LinkState link_state_of(const tcp_info& info) {
   using std::chrono::milliseconds;
   LinkState link;
   link.unacknowledged = info.tcpi_unacked;
@@ -70,7 +70,8 @@ void add(const nlmsghdr& head, std::map<std::uint64_t, LinkState>& found) {
       tcp_info info{};  // an older kernel's is shorter
       const std::size_t size = std::min(sizeof info, attribute.rta_len - RTA_LENGTH(0));
       std::memcpy(&info, at + RTA_LENGTH(0), size);
-      if (info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0) found[message.idiag_inode] = state_of(info);
+      if (info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0)
+        found[message.idiag_inode] = link_state_of(info);
     }
     const std::size_t step = std::min<std::size_t>(RTA_ALIGN(attribute.rta_len), left);
     at += step;

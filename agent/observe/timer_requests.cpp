@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t quoted = 60;
-constexpr int deepest = 1;  // a request is flat
+constexpr std::size_t quoted_characters = 60;
+constexpr int deepest_request = 1;  // a request is flat
 constexpr std::int64_t known_version = 1;
 constexpr double longest_s = 10.0 * 365 * 24 * 3600;  // longer times are cut to this
 
@@ -43,12 +43,13 @@ Result<TimerRequest> parse_timer_request(std::string_view line, double wall_s) {
   const auto bad = [&](const std::string& why) {
     return Error{
         ErrorKind::invalid, "cannot read a request for a timer", "", why,
-        "it begins with '" + shortened(sanitize_for_terminal(line.substr(0, 4 * quoted)), quoted) + "'"};
+        "it begins with '" +
+            shortened(sanitize_for_terminal(line.substr(0, 4 * quoted_characters)), quoted_characters) + "'"};
   };
   if (line.size() > longest_timer_request)
     return bad("it is longer than " + std::to_string(longest_timer_request) + " bytes");
   const Json json = Json::parse(
-      line, [](int depth, Json::parse_event_t, Json&) { return depth <= deepest; }, false);
+      line, [](int depth, Json::parse_event_t, Json&) { return depth <= deepest_request; }, false);
   if (!json.is_object()) return bad("it is not a JSON object");
   if (json.contains("version") && integer_at(json, "version") != known_version)
     return bad("its version is unknown");

@@ -2,6 +2,7 @@
 // (pmix_server.h). Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@
 #include "agent/model/pmi_entry.h"
 
 namespace dlaunch::agent {
+
+// How much of a request that cannot be carried out is quoted.
+constexpr std::size_t quoted_request = 80;
 
 // The world of a round, as this node sees it.
 struct MpiWorld {

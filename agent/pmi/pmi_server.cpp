@@ -13,7 +13,6 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr std::string_view mapping_key = "PMI_process_mapping";
-constexpr std::size_t shown = 80;
 
 // Requests that dlaunch does not carry out, and how each is answered.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> refused{
@@ -116,7 +115,7 @@ void PmiServer::on_request(const Call& call, PmiActions& out) {
   } else if (unsupported != refused.end()) {
     call.reply(std::string(unsupported->second), out);
   } else {
-    drop(call.local_rank, "it sent an unknown request (" + shortened(command, shown) + ")", out);
+    drop(call.local_rank, "it sent an unknown request (" + shortened(command, quoted_request) + ")", out);
   }
 }
 

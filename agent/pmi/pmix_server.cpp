@@ -11,8 +11,6 @@
 namespace dlaunch::agent {
 namespace {
 
-constexpr std::size_t shown = 80;
-
 // A name that a variable can have.
 bool is_name(std::string_view text) {
   const auto may_be_in_it = [](char c) {
@@ -48,7 +46,8 @@ bool PmixServer::on_line(int client, std::string_view line, PmiActions& out) {
 bool PmixServer::on_worker_request(int local_rank, const PmiRequest& request, PmiActions& out) {
   Rank& rank = ranks_[static_cast<std::size_t>(local_rank)];
   if (request.command() != "variables" || rank.asks)
-    return drop(local_rank, "it sent an unknown request (" + shortened(request.command(), shown) + ")", out);
+    return drop(local_rank,
+                "it sent an unknown request (" + shortened(request.command(), quoted_request) + ")", out);
   rank.asks = true;
   if (is_ready_) start(local_rank, out);
   return true;
@@ -91,7 +90,7 @@ bool PmixServer::on_helper_request(const PmiRequest& request, PmiActions& out) {
   const auto local_rank = parse_number<int>(request.value("rank").value_or(""));
   if (local_rank && *local_rank >= 0 && *local_rank < world_.slots)
     return on_rank_request(request, ranks_[static_cast<std::size_t>(*local_rank)], *local_rank, out);
-  return drop(helper(), "it sent an unknown request (" + shortened(command, shown) + ")", out);
+  return drop(helper(), "it sent an unknown request (" + shortened(command, quoted_request) + ")", out);
 }
 
 bool PmixServer::on_rank_request(const PmiRequest& request, Rank& rank, int local_rank, PmiActions& out) {
@@ -108,10 +107,11 @@ bool PmixServer::on_rank_request(const PmiRequest& request, Rank& rank, int loca
     const std::string value = request.value("value").value_or("");
     std::string line = "cmd=variable name=" + name + " value=" + value + "\n";
     if (!is_name(name) || !from_base64(value) || rank.variables.size() + line.size() > most_pmix_variables)
-      return drop(helper(), "it sent a variable that cannot be set (" + shortened(name, shown) + ")", out);
+      return drop(helper(), "it sent a variable that cannot be set (" + shortened(name, quoted_request) + ")",
+                  out);
     rank.variables += line;
   } else if (command != "connected") {
-    return drop(helper(), "it sent an unknown request (" + shortened(command, shown) + ")", out);
+    return drop(helper(), "it sent an unknown request (" + shortened(command, quoted_request) + ")", out);
   }
   return true;
 }

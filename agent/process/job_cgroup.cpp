@@ -18,7 +18,7 @@ namespace {
 
 constexpr int own_dying_ms = 2000;
 constexpr int others_dying_ms = 200;  // a process stuck in a dead job's cgroup must not delay every new job
-constexpr int look_again_ms = 10;
+constexpr int remove_again_ms = 10;
 
 constexpr std::size_t longest_table = 4U << 20;
 
@@ -36,8 +36,8 @@ bool remove_tree(const std::string& path) {
 void end_and_remove(const JobCgroup& cgroup, int limit_ms) {
   if (rmdir(cgroup.path.c_str()) == 0) return;  // it was empty
   kill_job_cgroup(cgroup);
-  for (int waited = 0; !remove_tree(cgroup.path) && waited < limit_ms; waited += look_again_ms)
-    poll(nullptr, 0, look_again_ms);
+  for (int waited = 0; !remove_tree(cgroup.path) && waited < limit_ms; waited += remove_again_ms)
+    poll(nullptr, 0, remove_again_ms);
 }
 
 std::optional<std::string> own_directory() {

@@ -26,7 +26,7 @@ constexpr Duration patience = std::chrono::seconds(5);  // a busy machine may no
 constexpr Duration patience_with_stopped = std::chrono::seconds(1);  // one that is continued answers then
 constexpr Duration look_every = std::chrono::milliseconds(100);
 constexpr std::size_t longest_answer = 64 << 20;
-constexpr std::string_view mark = "@dlaunch/";
+constexpr std::string_view socket_prefix = "@dlaunch/";
 
 struct Agent {
   unsigned uid = 0;
@@ -37,9 +37,9 @@ struct Agent {
 // "@dlaunch/1000/4711", as /proc/net/unix writes an abstract name. Any user may have made it.
 std::optional<Agent> agent_of(std::string_view path) {
   Agent agent;
-  if (!path.starts_with(mark)) return std::nullopt;
+  if (!path.starts_with(socket_prefix)) return std::nullopt;
   agent.name = path.substr(1);
-  path.remove_prefix(mark.size());
+  path.remove_prefix(socket_prefix.size());
   const char* const end = path.data() + path.size();
   const auto uid = std::from_chars(path.data(), end, agent.uid);
   if (uid.ec != std::errc{} || uid.ptr == end || *uid.ptr != '/') return std::nullopt;

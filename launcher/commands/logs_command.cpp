@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <array>
-#include <atomic>
 #include <csignal>
 #include <list>
 #include <map>
@@ -13,6 +12,7 @@
 
 #include "agent/output/rank_links.h"
 #include "launcher/commands/command_parser.h"
+#include "launcher/commands/interruption.h"
 #include "launcher/commands/log_locator.h"
 #include "launcher/commands/log_reader.h"
 #include "launcher/commands/process_handle.h"
@@ -27,16 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration look_again = std::chrono::milliseconds(100);
-
-std::atomic<bool> interrupted = false;
-
-void catch_interrupts() {
-  for (const int signo : {SIGINT, SIGTERM}) {
-    struct sigaction action {};
-    action.sa_handler = [](int) { interrupted = true; };
-    sigaction(signo, &action, nullptr);
-  }
-}
 
 // Which of a job's log files the user wants.
 struct Wanted {
@@ -186,7 +176,7 @@ int run_logs(const std::vector<std::string>& arguments) {
   const auto location = locate_logs(log_dir, words.empty() ? "" : words[0], environment());
   if (!location) return fail(location.error());
   raise_descriptor_limit();
-  if (follows) catch_interrupts();
+  if (follows) catch_interrupts({SIGINT, SIGTERM});
   JobLogs logs(location->dir, {*wanted_rank, *wanted_attempt});
   logs.print_new_lines();
   // If no directory was named and no agent runs, the job has ended: its files do not grow.

@@ -22,10 +22,10 @@ constexpr std::string_view binfloat = "G";
 constexpr std::string_view binunicode = "X";
 constexpr std::string_view empty_list = "]";
 constexpr std::string_view empty_dict = "}";
-constexpr std::string_view mark = "(";
+constexpr std::string_view mark_opcode = "(";
 constexpr std::string_view appends = "e";
 constexpr std::string_view setitems = "u";
-constexpr std::string_view stop = ".";
+constexpr std::string_view stop_opcode = ".";
 
 void add_little_endian(std::uint64_t value, int bytes, std::string& out) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
@@ -72,7 +72,7 @@ void add(const Json& value, std::string& out);
 void add_list(const Json& list, std::string& out) {
   out += empty_list;
   if (list.empty()) return;
-  out += mark;
+  out += mark_opcode;
   for (const Json& element : list) add(element, out);
   out += appends;
 }
@@ -80,7 +80,7 @@ void add_list(const Json& list, std::string& out) {
 void add_dict(const Json& dict, std::string& out) {
   out += empty_dict;
   if (dict.empty()) return;
-  out += mark;
+  out += mark_opcode;
   for (const auto& [key, element] : dict.items()) {
     add_text(key, out);
     add(element, out);
@@ -118,7 +118,7 @@ void add(const Json& value, std::string& out) {
 std::string pickled(const Json& value) {
   std::string out(proto_2);
   add(value, out);
-  out += stop;
+  out += stop_opcode;
   return out;
 }
 

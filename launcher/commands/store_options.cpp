@@ -19,7 +19,7 @@ constexpr std::uint16_t usual_port = 29500;
 constexpr const char* see_help = "see dlaunch store --help";
 
 // The commands: the number of words of each, and how long it waits for keys.
-struct Command {
+struct StoreCommand {
   std::string_view name;
   What what;
   std::string_view words;
@@ -29,18 +29,18 @@ struct Command {
   std::string_view does;
 };
 constexpr std::size_t any_number = 100'000;
-constexpr std::array commands = {
-    Command{"get", What::get, "KEY", 1, 1, 0, "print the key's value"},
-    Command{"set", What::set, "KEY VALUE", 2, 2, 0, "store the value; - reads it from standard input"},
-    Command{"add", What::add, "KEY AMOUNT", 2, 2, 0, "add to the number at the key, and print the sum"},
-    Command{"append", What::append, "KEY VALUE", 2, 2, 0, "append to the key's value; - as for set"},
-    Command{"compare-set", What::compare_set, "KEY EXPECTED VALUE", 3, 3, 0,
-            "store VALUE if the key has EXPECTED ('': no value); print the key's value"},
-    Command{"check", What::check, "KEY ...", 1, any_number, 0, "exit with 0 if all the keys are there"},
-    Command{"wait", What::wait, "KEY ...", 1, any_number, 300, "wait until all the keys are there"},
-    Command{"keys", What::keys, "", 0, 0, 0, "print all keys, one a line"},
-    Command{"num-keys", What::num_keys, "", 0, 0, 0, "print how many keys there are"},
-    Command{"delete", What::delete_key, "KEY", 1, 1, 0, "remove the key"},
+constexpr std::array store_commands = {
+    StoreCommand{"get", What::get, "KEY", 1, 1, 0, "print the key's value"},
+    StoreCommand{"set", What::set, "KEY VALUE", 2, 2, 0, "store the value; - reads it from standard input"},
+    StoreCommand{"add", What::add, "KEY AMOUNT", 2, 2, 0, "add to the number at the key, and print the sum"},
+    StoreCommand{"append", What::append, "KEY VALUE", 2, 2, 0, "append to the key's value; - as for set"},
+    StoreCommand{"compare-set", What::compare_set, "KEY EXPECTED VALUE", 3, 3, 0,
+                 "store VALUE if the key has EXPECTED ('': no value); print the key's value"},
+    StoreCommand{"check", What::check, "KEY ...", 1, any_number, 0, "exit with 0 if all the keys are there"},
+    StoreCommand{"wait", What::wait, "KEY ...", 1, any_number, 300, "wait until all the keys are there"},
+    StoreCommand{"keys", What::keys, "", 0, 0, 0, "print all keys, one a line"},
+    StoreCommand{"num-keys", What::num_keys, "", 0, 0, 0, "print how many keys there are"},
+    StoreCommand{"delete", What::delete_key, "KEY", 1, 1, 0, "remove the key"},
 };
 
 std::string serve_description() {
@@ -52,7 +52,7 @@ std::string serve_description() {
       "Usage: dlaunch store [options]\n"
       "       dlaunch store COMMAND [options] [words ...]\n\n"
       "Commands:\n";
-  for (const Command& command : commands) {
+  for (const StoreCommand& command : store_commands) {
     std::string line = "  " + std::string(command.name) + " " + std::string(command.words);
     line.resize(std::max<std::size_t>(line.size() + 1, 36), ' ');
     text += line + std::string(command.does) + "\n";
@@ -136,7 +136,7 @@ Result<Address> server_address(const std::string& endpoint, const Variable& vari
   return address;
 }
 
-Result<Parsed> parse_request(const Command& command, const std::vector<std::string>& arguments,
+Result<Parsed> parse_request(const StoreCommand& command, const std::vector<std::string>& arguments,
                              const Variable& variable) {
   std::string endpoint;
   std::string timeout = std::to_string(command.timeout_s);
@@ -190,12 +190,12 @@ Result<Parsed> parse_request(const Command& command, const std::vector<std::stri
 Result<Parsed> parse_store_options(const std::vector<std::string>& arguments, const Variable& variable) {
   if (arguments.empty() || arguments[0].starts_with("-")) return parse_serve(arguments);
   const std::string& name = arguments[0];
-  const auto* command =
-      std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
-  if (command == commands.end()) {
+  const auto* command = std::find_if(store_commands.begin(), store_commands.end(),
+                                     [&](const StoreCommand& c) { return c.name == name; });
+  if (command == store_commands.end()) {
     std::vector<std::string> names;
-    names.reserve(commands.size());
-    for (const Command& one : commands) names.emplace_back(one.name);
+    names.reserve(store_commands.size());
+    for (const StoreCommand& one : store_commands) names.emplace_back(one.name);
     const std::string near = nearest(name, names);
     return mistake("store has no command '" + name + "'",
                    near.empty()

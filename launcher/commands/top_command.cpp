@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -18,6 +17,7 @@
 #include "agent/model/rank_history.h"
 #include "agent/observe/worker_looks.h"
 #include "launcher/commands/command_parser.h"
+#include "launcher/commands/interruption.h"
 #include "launcher/commands/job_list.h"
 #include "launcher/commands/process_table.h"
 #include "launcher/commands/top_view.h"
@@ -33,8 +33,6 @@ namespace {
 constexpr Duration first_look = std::chrono::milliseconds(200);  // a CPU load needs two readings
 
 constexpr std::size_t width_of_file = 200;
-
-std::atomic<bool> interrupted = false;
 
 // While this lives, the terminal shows its alternate screen, without echo, line editing and cursor.
 class Screen {
@@ -153,11 +151,7 @@ Pause pause(Duration time, bool has_keys, TopStyle& style) {
 }
 
 int show_live(Top& top, TopStyle style, Duration interval) {
-  for (const int signo : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action {};
-    action.sa_handler = [](int) { interrupted = true; };  // without SA_RESTART, so it ends the pause
-    sigaction(signo, &action, nullptr);
-  }
+  catch_interrupts({SIGINT, SIGTERM, SIGHUP});
   // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
   const char* const no_color = std::getenv("NO_COLOR");
   style.colours = no_color == nullptr || *no_color == '\0';

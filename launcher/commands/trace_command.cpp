@@ -24,7 +24,7 @@ constexpr std::size_t most_bytes = std::size_t{1} << 30U;  // of one dump
 
 using Dumps = std::vector<std::string>;  // each as `dlaunch dump --json` writes it
 
-Result<Dumps> read_kept(const std::string& directory) {
+Result<Dumps> read_kept_dumps(const std::string& directory) {
   auto rounds = agent::kept_rounds(directory);
   if (!rounds) return std::move(rounds).error();
   Dumps dumps;
@@ -36,7 +36,7 @@ Result<Dumps> read_kept(const std::string& directory) {
 Result<Dumps> read_source(const std::string& word) {
   std::error_code unknown;
   const auto type = std::filesystem::status(word, unknown).type();
-  if (type == std::filesystem::file_type::directory) return read_kept(word);
+  if (type == std::filesystem::file_type::directory) return read_kept_dumps(word);
   if (type != std::filesystem::file_type::regular) {
     auto job = find_one_job(word);
     if (!job) return std::move(job).error();

@@ -6,14 +6,14 @@
 namespace dlaunch::launcher {
 namespace {
 
-constexpr std::size_t most = 64 * 1024;
+constexpr std::size_t longest_answer = 64 * 1024;
 
 }  // namespace
 
 Result<std::string> show_slurm_node(const std::string& node, Duration patience) {
   const TimePoint deadline = steady_now() + patience;
   // In one word, so that no name can be an option.
-  auto printed = output_of({"scontrol", "show", "node=" + node}, deadline, most);
+  auto printed = output_of({"scontrol", "show", "node=" + node}, deadline, longest_answer);
   if (!printed) return std::move(printed).error();
   const bool is_late =
       deadline - steady_now() < std::chrono::milliseconds(2);  // it waits in whole milliseconds

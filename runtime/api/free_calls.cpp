@@ -2,13 +2,14 @@
 #include <algorithm>
 
 #include "dlaunch/distributed.h"
+#include "dlaunch/object.h"
 
 namespace dlaunch {
 inline namespace v1 {
 
 namespace {
 
-ProcessGroup or_default(const ProcessGroup& group) { return group ? group : default_group(); }
+using object_detail::or_default;
 
 // The rank in the group, for an operation.
 int rank_in(const ProcessGroup& group, const char* operation, int global_rank) {

@@ -1,18 +1,11 @@
 #include "runtime/collectives/all_gather.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
+#include "runtime/collectives/copy_block.h"
+
 namespace dlaunch::internal {
-
-namespace {
-
-void copy(std::byte* to, std::span<const std::byte> from) {
-  if (!from.empty() && to != from.data()) std::memmove(to, from.data(), from.size());
-}
-
-}  // namespace
 
 // Ring: in each of size-1 steps every rank passes to the right what it got from the left one step before. It
 // begins with its own block. (R. Thakur et al., 2005, section 4.1.)
@@ -23,7 +16,7 @@ void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>
   const int left = static_cast<int>((rank + size - 1) % size);
   const int right = static_cast<int>((rank + 1) % size);
 
-  copy(outputs[rank].data(), input);
+  copy_block(outputs[rank].data(), input);
   std::vector<Exchange::Send> sent;
   sent.reserve(size);
   for (std::size_t step = 0; step + 1 < size; ++step) {
@@ -51,7 +44,7 @@ void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte
   for (std::size_t step = 1; step < size; ++step) {
     sent.push_back(exchange.send(static_cast<int>((rank + step) % size), input));
   }
-  copy(outputs[rank].data(), input);
+  copy_block(outputs[rank].data(), input);
   wait_for_all(expected);
   wait_for_all(sent);
 }
@@ -71,7 +64,7 @@ void all_gather_by_doubling(Exchange& exchange, std::span<const std::span<std::b
     return row.subspan(offsets[begin], offsets[end] - offsets[begin]);
   };
 
-  copy(row.data(), input);
+  copy_block(row.data(), input);
   for (std::size_t distance = 1; distance < size; distance *= 2) {
     const std::size_t blocks = std::min(distance, size - distance);
     Exchange::Receive message =
@@ -80,7 +73,7 @@ void all_gather_by_doubling(Exchange& exchange, std::span<const std::span<std::b
     message.wait_in_place();
     own.wait();
   }
-  for (std::size_t i = 0; i < size; ++i) copy(outputs[(rank + i) % size].data(), part(i, i + 1));
+  for (std::size_t i = 0; i < size; ++i) copy_block(outputs[(rank + i) % size].data(), part(i, i + 1));
 }
 
 void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> outputs,

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <vector>
+
+#include "runtime/collectives/copy_block.h"
 
 namespace dlaunch::internal {
 
@@ -36,17 +37,13 @@ bool by_tree(const Exchange& exchange, std::size_t block) {
   return size > 2 && block * size <= Exchange::fragment_limit;
 }
 
-void copy(std::byte* to, std::span<const std::byte> from) {
-  if (!from.empty() && to != from.data()) std::memmove(to, from.data(), from.size());
-}
-
 // (R. Thakur et al., 2005, section 4; MPICH's short gather.)
 void gather_by_tree(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                     std::span<const std::byte> input, int root) {
   const Tree tree(exchange, root);
   const std::size_t block = input.size();
   const std::span<std::byte> row = exchange.workspace().scratch(tree.subtree() * block);
-  copy(row.data(), input);
+  copy_block(row.data(), input);
   std::vector<Exchange::Receive> expected;
   for (unsigned bit = 1; bit < tree.below && tree.place + bit < tree.size; bit *= 2) {
     expected.push_back(exchange.receive(tree.rank_at(tree.place + bit),
@@ -55,7 +52,7 @@ void gather_by_tree(Exchange& exchange, std::span<const std::span<std::byte>> ou
   wait_for_all(expected);
   if (tree.place != 0) return exchange.send(tree.parent(), row).wait();
   for (unsigned p = 0; p < tree.size; ++p) {
-    copy(outputs[static_cast<std::size_t>(tree.rank_at(p))].data(), row.subspan(p * block, block));
+    copy_block(outputs[static_cast<std::size_t>(tree.rank_at(p))].data(), row.subspan(p * block, block));
   }
 }
 
@@ -68,7 +65,7 @@ void scatter_by_tree(Exchange& exchange, std::span<std::byte> output,
     exchange.receive(tree.parent(), row).wait_in_place();
   } else {
     for (unsigned p = 0; p < tree.size; ++p) {
-      copy(row.data() + p * block, inputs[static_cast<std::size_t>(tree.rank_at(p))]);
+      copy_block(row.data() + p * block, inputs[static_cast<std::size_t>(tree.rank_at(p))]);
     }
   }
   std::vector<Exchange::Send> sent;
@@ -77,7 +74,7 @@ void scatter_by_tree(Exchange& exchange, std::span<std::byte> output,
     sent.push_back(exchange.send(tree.rank_at(tree.place + bit),
                                  row.subspan(bit * block, tree.child_subtree(bit) * block)));
   }
-  copy(output.data(), row.first(block));
+  copy_block(output.data(), row.first(block));
   wait_for_all(sent);
 }
 
@@ -92,7 +89,7 @@ void gather(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
   for (int rank = 0; rank < exchange.size(); ++rank) {
     if (rank != root) expected.push_back(exchange.receive(rank, outputs[static_cast<std::size_t>(rank)]));
   }
-  copy(outputs[static_cast<std::size_t>(root)].data(), input);
+  copy_block(outputs[static_cast<std::size_t>(root)].data(), input);
   wait_for_all(expected);
 }
 
@@ -105,7 +102,7 @@ void scatter(Exchange& exchange, std::span<std::byte> output,
   for (int rank = 0; rank < exchange.size(); ++rank) {
     if (rank != root) sent.push_back(exchange.send(rank, inputs[static_cast<std::size_t>(rank)]));
   }
-  copy(output.data(), inputs[static_cast<std::size_t>(root)]);
+  copy_block(output.data(), inputs[static_cast<std::size_t>(root)]);
   wait_for_all(sent);
 }
 

@@ -1,27 +1,18 @@
 #include "runtime/record/call_stack.h"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 
 #include "runtime/base/process_environment.h"
+#include "runtime/record/demangled.h"
 
 namespace dlaunch::internal {
 
 namespace {
-
-std::string demangled(const char* symbol) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(symbol, nullptr, nullptr, &status),
-                                                    std::free);
-  return status == 0 ? name.get() : symbol;
-}
 
 std::string hexadecimal(std::uintptr_t number) {
   std::array<char, 2 * sizeof number> digits{};

@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -24,6 +23,8 @@
 #include <typeinfo>
 
 #include "runtime/base/process_environment.h"
+#include "runtime/record/demangled.h"
+#include "runtime/record/page_words.h"
 
 namespace dlaunch::internal {
 namespace {
@@ -46,11 +47,6 @@ Installed installed;
 std::atomic<bool> may_have_gone_on = false;
 
 // --- async-signal-safe, down to the end of this section ---
-
-template <class T>
-void put(T& word, T value) {
-  std::atomic_ref<T>(word).store(value, std::memory_order_release);
-}
 
 template <std::size_t N>
 void put_text(std::array<char, N>& into, const char* text) {
@@ -245,13 +241,6 @@ void on_signal(int signo, siginfo_t* info, void* context) {
 }
 
 // --- not in a signal handler ---
-
-std::string demangled(const char* name) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status),
-                                                    std::free);
-  return status == 0 ? text.get() : name;
-}
 
 std::string current_exception_text() {
   const std::type_info* const type = abi::__cxa_current_exception_type();

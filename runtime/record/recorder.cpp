@@ -15,6 +15,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/quick_clock.h"
 #include "runtime/record/page_words.h"
+#include "runtime/record/unix_clock.h"
 
 namespace dlaunch::internal {
 
@@ -23,10 +24,6 @@ namespace {
 // The page has the numbers of our enums.
 static_assert(static_cast<int>(DType::int8) == 0 && static_cast<int>(DType::boolean) == 5 &&
               static_cast<int>(DType::complex128) == 11);
-
-std::int64_t unix_ns() {
-  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // The record's field limits the milliseconds.
 std::uint32_t recorded(std::chrono::milliseconds length) {

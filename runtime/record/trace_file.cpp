@@ -14,6 +14,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/host_name.h"
 #include "runtime/base/process_environment.h"
+#include "runtime/record/unix_clock.h"
 #include "store/base/hex.h"
 #include "store/base/number.h"
 #include "store/contract/worker_env.h"
@@ -79,10 +80,6 @@ std::string arguments(const ProfilingEvent& event, const std::string& last) {
 std::string naming(const char* what, const std::string& place, const std::string& name) {
   return std::string("{\"ph\": \"M\", \"name\": \"") + what + "\", " + place +
          ", \"args\": {\"name\": " + json_string(name) + "}}";
-}
-
-std::int64_t unix_ns() {
-  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ std::unique_ptr<LivenessSocket> open_liveness_socket(const std::string& master_h
 namespace {
 
 // The key of the first loss that any rank has found: name, host and reason, a line each.
-const std::string lost = "lost";
+const std::string loss_key = "lost";
 
 }  // namespace
 
@@ -77,7 +77,7 @@ void FailureDetector::report(const std::exception_ptr& error) noexcept {
 FailureDetector::Loss FailureDetector::publish(const Loss& loss) const {
   try {
     const std::string text = std::to_string(loss.name) + "\n" + loss.host + "\n" + loss.reason;
-    if (options_.keys->compare_set(lost, "", text) != text) return published().value_or(loss);
+    if (options_.keys->compare_set(loss_key, "", text) != text) return published().value_or(loss);
   } catch (const StoreError& e) {
     return loss_of_server(e).value_or(loss);
   }
@@ -87,8 +87,8 @@ FailureDetector::Loss FailureDetector::publish(const Loss& loss) const {
 std::optional<FailureDetector::Loss> FailureDetector::published() const {
   std::string text;
   try {
-    if (!options_.keys->check({&lost, 1})) return std::nullopt;
-    text = options_.keys->get(lost);
+    if (!options_.keys->check({&loss_key, 1})) return std::nullopt;
+    text = options_.keys->get(loss_key);
   } catch (const StoreError& e) {
     return loss_of_server(e);
   }

@@ -22,14 +22,14 @@ namespace dlaunch::internal {
 
 namespace {
 
-struct Address {
+struct SocketAddress {
   sockaddr_storage bytes{};
   socklen_t size = 0;
 
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&bytes); }
 
-  static std::optional<Address> of(const std::string& numeric, std::uint16_t port) {
-    Address address;
+  static std::optional<SocketAddress> of(const std::string& numeric, std::uint16_t port) {
+    SocketAddress address;
     auto& v4 = reinterpret_cast<sockaddr_in&>(address.bytes);
     auto& v6 = reinterpret_cast<sockaddr_in6&>(address.bytes);
     if (inet_pton(AF_INET, numeric.c_str(), &v4.sin_addr) == 1) {
@@ -46,7 +46,7 @@ struct Address {
     return address;
   }
 
-  static std::optional<Address> parse(const std::string& address_text) {
+  static std::optional<SocketAddress> parse(const std::string& address_text) {
     const std::size_t space = std::min(address_text.find(' '), address_text.size());
     std::uint16_t port = 0;
     const char* const end = address_text.data() + address_text.size();
@@ -67,7 +67,7 @@ std::uint16_t port_of(int fd) {
 }  // namespace
 
 std::unique_ptr<LivenessSocket> LivenessSocket::open(const std::string& local_address) {
-  const std::optional<Address> address = Address::of(local_address, 0);
+  const std::optional<SocketAddress> address = SocketAddress::of(local_address, 0);
   if (!address) return nullptr;
   auto& sockets = CloseOnFork<LivenessSocket>::get();
   const std::lock_guard lock(sockets.mutex);  // the process is not forked meanwhile
@@ -101,7 +101,7 @@ void LivenessSocket::accept_and_close() const {
 
 bool LivenessSocket::is_closed(const std::string& address_text) {
   constexpr int patience_ms = 20;
-  const std::optional<Address> address = Address::parse(address_text);
+  const std::optional<SocketAddress> address = SocketAddress::parse(address_text);
   if (!address) return false;
   const int fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;

@@ -67,8 +67,8 @@ void call(const Destination& to, std::string_view name, codec::Bytes request,
           std::shared_ptr<Receiver> receiver) {
   const auto member = RpcWorld::get().member("rpc");
   const std::uint32_t callee = member->destination(to).id;
-  send({member, callee, std::string(name), std::move(request), member->timeout_of(to.timeout()),
-        std::move(receiver), take_written_handles()});
+  send(OutgoingCall{member, callee, std::string(name), std::move(request), member->timeout_of(to.timeout()),
+                    std::move(receiver), take_written_handles()});
 }
 
 // After shutdown there is no worker thread any more.

@@ -13,7 +13,7 @@ namespace rpc::rpc_detail {
 
 namespace {
 
-const Handle& checked(const std::shared_ptr<Handle>& handle) {
+const Handle& valid(const std::shared_ptr<Handle>& handle) {
   if (!handle) throw DistError("the RRef refers to no value");
   return *handle;
 }
@@ -46,13 +46,13 @@ std::shared_ptr<Handle> create_value(const Destination& to, std::string_view nam
   std::string message;
   std::shared_ptr<Handle> handle = member->references->create_at(owner, message);
   request.front = request_of(References::create_function, message + request.front);
-  send({member, owner, std::string(name), std::move(request), timeout,
-        std::make_shared<CreationReceiver>(handle), take_written_handles()});
+  send(OutgoingCall{member, owner, std::string(name), std::move(request), timeout,
+                    std::make_shared<CreationReceiver>(handle), take_written_handles()});
   return handle;
 }
 
 std::shared_ptr<void> local_object(const std::shared_ptr<Handle>& handle) {
-  const auto value = checked(handle).references().value(handle->id());
+  const auto value = valid(handle).references().value(handle->id());
   if (!value) {
     throw DistError("the value of the RRef lives in worker " + owner_of(handle).name +
                     ": only its owner has a local value; use to_here()");
@@ -63,37 +63,37 @@ std::shared_ptr<void> local_object(const std::shared_ptr<Handle>& handle) {
 void fetch_value(const std::shared_ptr<Handle>& handle, Destination::Timeout timeout,
                  std::shared_ptr<Receiver> receiver) {
   const auto member = RpcWorld::get().member("to_here");
-  const ReferenceId& id = checked(handle).id();
-  send({member,
-        id.owner,
-        "to_here",
-        request_of(References::fetch_function, to_bytes(ReferenceMessage{.id = id})),
-        member->timeout_of(timeout),
-        std::move(receiver),
-        {},
-        handle});
+  const ReferenceId& id = valid(handle).id();
+  send(OutgoingCall{member,
+                    id.owner,
+                    "to_here",
+                    request_of(References::fetch_function, to_bytes(ReferenceMessage{.id = id})),
+                    member->timeout_of(timeout),
+                    std::move(receiver),
+                    {},
+                    handle});
 }
 
 void call_member(const std::shared_ptr<Handle>& handle, Destination::Timeout timeout, std::string_view name,
                  codec::Bytes request, std::shared_ptr<Receiver> receiver) {
   const auto member = RpcWorld::get().member("rpc");
-  send({member, checked(handle).id().owner, std::string(name), std::move(request),
-        member->timeout_of(timeout), std::move(receiver), take_written_handles(), handle});
+  send(OutgoingCall{member, valid(handle).id().owner, std::string(name), std::move(request),
+                    member->timeout_of(timeout), std::move(receiver), take_written_handles(), handle});
 }
 
 WorkerInfo owner_of(const std::shared_ptr<Handle>& handle) {
   const WorkerContact& owner =
-      RpcWorld::get().member("RRef")->worker(static_cast<int>(checked(handle).id().owner));
+      RpcWorld::get().member("RRef")->worker(static_cast<int>(valid(handle).id().owner));
   return {owner.name, static_cast<int>(owner.id)};
 }
 
 bool is_confirmed(const std::shared_ptr<Handle>& handle) {
-  const Future<void> ready = checked(handle).references().ready(handle->id());
+  const Future<void> ready = valid(handle).references().ready(handle->id());
   return ready.done() && !ready.exception();
 }
 
 HandleId id_of(const std::shared_ptr<Handle>& handle) {
-  const ReferenceId& id = checked(handle).id();
+  const ReferenceId& id = valid(handle).id();
   return {id.owner, id.creator, id.number};
 }
 

@@ -18,7 +18,7 @@ namespace dlaunch::internal {
 namespace {
 
 constexpr auto turn = std::chrono::milliseconds(200);
-constexpr auto between_checks = std::chrono::seconds(1);
+constexpr auto between_lease_checks = std::chrono::seconds(1);
 // How long the worker that serves the store stays for others that still read it.
 constexpr auto patience = std::chrono::seconds(10);
 
@@ -69,7 +69,7 @@ const std::vector<WorkerContact>& WorkerSet::meet(Deadline deadline, const std::
 
 void WorkerSet::check() {
   if (!has_passed(next_check_)) return;
-  next_check_ = deadline_after(between_checks);
+  next_check_ = deadline_after(between_lease_checks);
   for (const int rank : awaited_) {
     const WorkerContact& worker = workers_[static_cast<std::size_t>(rank)];
     if (!Agent::is_gone(worker)) continue;

@@ -157,15 +157,19 @@ FullyShardedStatistics FullyShardedImpl::statistics() const {
     statistics.shard_bytes += unit->shard().nbytes();
     if (const at::Tensor& gradient = unit->shard().grad(); gradient.defined())
       statistics.gradient_bytes += gradient.nbytes();
-    statistics.gathered_bytes += unit->gathered_bytes();
   }
+  statistics.gathered_bytes = gathered_bytes();
   return statistics;
 }
 
-void FullyShardedImpl::note_memory() {
+std::size_t FullyShardedImpl::gathered_bytes() const {
   std::size_t bytes = 0;
   for (const auto& unit : units_) bytes += unit->gathered_bytes();
-  statistics_.peak_gathered_bytes = std::max(statistics_.peak_gathered_bytes, bytes);
+  return bytes;
+}
+
+void FullyShardedImpl::note_memory() {
+  statistics_.peak_gathered_bytes = std::max(statistics_.peak_gathered_bytes, gathered_bytes());
 }
 
 }  // namespace dlaunch::torch::internal

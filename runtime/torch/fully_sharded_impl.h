@@ -74,6 +74,7 @@ class FullyShardedImpl : public std::enable_shared_from_this<FullyShardedImpl> {
   void begin_backward();
   void end_backward();
   void reduce(std::size_t unit);
+  [[nodiscard]] std::size_t gathered_bytes() const;
   void note_memory();
 
   const std::shared_ptr<::torch::nn::Module> module_;

@@ -12,7 +12,7 @@ namespace dlaunch::torch::internal {
 namespace {
 
 void allocate(const at::Tensor& tensor) {
-  const std::size_t bytes = static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
+  const std::size_t bytes = tensor.nbytes();
   tensor.storage().set_data_ptr_noswap(c10::GetCPUAllocator()->allocate(bytes));
   tensor.storage().set_nbytes(bytes);
 }
@@ -132,11 +132,7 @@ at::Tensor ShardedUnit::part_of(const at::Tensor& whole) const {
 }
 
 std::size_t ShardedUnit::gathered_bytes() const {
-  const auto bytes_of = [](const at::Tensor& tensor) {
-    return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
-  };
-  return (state_ == State::sharded ? 0 : bytes_of(whole_)) +
-         (gradients_.defined() ? bytes_of(gradients_) : 0);
+  return (state_ == State::sharded ? 0 : whole_.nbytes()) + (gradients_.defined() ? gradients_.nbytes() : 0);
 }
 
 }  // namespace dlaunch::torch::internal

@@ -4,15 +4,10 @@
 #include <utility>
 
 #include "store/client/error_text.h"
+#include "store/client/steady_time.h"
 #include "store/protocol/decimal.h"
 
 namespace dlaunch::store {
-namespace {
-
-constexpr Duration longest_timeout = std::chrono::hours(24 * 365 * 10);  // "for ever" must not wrap around
-
-}  // namespace
-
 void HashStore::set(std::string_view key, std::string_view value) {
   const Lock lock(mutex_);
   values_[std::string(key)] = value;

@@ -16,12 +16,12 @@ namespace dlaunch::store {
 namespace {
 
 // flock has no deadline, so it is tried again and again: often at first, since locks are held briefly.
-constexpr Duration first_pause = std::chrono::microseconds(20);
-constexpr Duration longest_pause = std::chrono::milliseconds(2);
+constexpr Duration first_lock_pause = std::chrono::microseconds(20);
+constexpr Duration longest_lock_pause = std::chrono::milliseconds(2);
 constexpr Duration folder_pause = std::chrono::milliseconds(10);
 constexpr mode_t file_mode = 0644;
 
-Error failure(int code) {
+Error file_error(int code) {
   return {code == ENOENT ? ErrorKind::not_found : ErrorKind::io, "", "",
           std::generic_category().message(code), ""};
 }
@@ -43,10 +43,10 @@ int open_with_retries(const std::string& path, LockedFile::Access access, TimePo
 
 Result<void> lock(int fd, LockedFile::Access access, TimePoint deadline) {
   const int operation = (access == LockedFile::Access::read ? LOCK_SH : LOCK_EX) | LOCK_NB;
-  for (Duration pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
+  for (Duration pause = first_lock_pause;; pause = std::min(pause * 2, longest_lock_pause)) {
     if (flock(fd, operation) == 0) return {};
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return failure(errno);
+    if (errno != EWOULDBLOCK) return file_error(errno);
     if (steady_now() >= deadline)
       return Error{ErrorKind::timeout, "", "", "other processes kept the file locked", ""};
     std::this_thread::sleep_for(pause);
@@ -59,12 +59,12 @@ Result<LockedFile> LockedFile::open(const std::string& path, Access access, Time
                                     TimePoint folder_deadline) {
   while (true) {
     const int fd = open_with_retries(path, access, folder_deadline);
-    if (fd < 0) return failure(errno);
+    if (fd < 0) return file_error(errno);
     LockedFile file(fd);
     if (auto locked = lock(fd, access, deadline); !locked) return std::move(locked).error();
     struct stat here {};
     struct stat there {};
-    if (fstat(fd, &here) != 0) return failure(errno);
+    if (fstat(fd, &here) != 0) return file_error(errno);
     if (!S_ISREG(here.st_mode)) return Error{ErrorKind::io, "", "", "not a regular file", ""};
     if (stat(path.c_str(), &there) == 0 && same(here, there)) {
       file.size_ = static_cast<std::uint64_t>(here.st_size);
@@ -89,7 +89,7 @@ Result<void> LockedFile::read(std::uint64_t offset, char* into, std::size_t size
   while (size != 0) {
     const ssize_t got = pread(fd_, into, size, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failure(errno);
+    if (got < 0) return file_error(errno);
     if (got == 0) return Error{ErrorKind::io, "", "", "it became shorter while it was read", ""};
     into += got;
     offset += static_cast<std::uint64_t>(got);
@@ -104,7 +104,7 @@ Result<void> LockedFile::append(ByteSpan bytes) {
     const ssize_t put = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(end));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) {
-      Error why = failure(errno);
+      Error why = file_error(errno);
       if (end != size_ && ftruncate(fd_, static_cast<off_t>(size_)) != 0)
         why.why += ", and a part of it could not be removed";
       return why;

@@ -7,7 +7,10 @@
 namespace dlaunch::store {
 
 TimePoint steady_now();
-// `now` plus the duration, at most some years: a timeout of "for ever" does not wrap around.
+
+// A timeout of "for ever" must not wrap around.
+constexpr Duration longest_timeout = std::chrono::hours(24 * 365 * 10);
+// `now` plus the duration, at most the longest timeout.
 TimePoint deadline_after(TimePoint now, Duration timeout);
 
 }  // namespace dlaunch::store

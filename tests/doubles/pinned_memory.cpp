@@ -8,17 +8,17 @@ namespace doubles {
 
 namespace {
 
-constexpr std::size_t alignment = 4096;
-constexpr int never_written = 0xA5;
-constexpr int freed = 0xDD;
+constexpr std::size_t page_size = 4096;
+constexpr int pinned_never_written = 0xA5;
+constexpr int pinned_freed = 0xDD;
 
 }  // namespace
 
 void* PinnedMemory::allocate(std::size_t bytes) {
-  const std::size_t length = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-  void* const memory = std::aligned_alloc(alignment, length);
+  const std::size_t length = (std::max<std::size_t>(bytes, 1) + page_size - 1) / page_size * page_size;
+  void* const memory = std::aligned_alloc(page_size, length);
   if (memory == nullptr) return nullptr;
-  std::memset(memory, never_written, length);
+  std::memset(memory, pinned_never_written, length);
   const std::lock_guard lock(mutex_);
   used_[reinterpret_cast<std::uintptr_t>(memory)] = length;
   return memory;
@@ -28,7 +28,7 @@ bool PinnedMemory::free(void* address) {
   const std::lock_guard lock(mutex_);
   const auto found = used_.find(reinterpret_cast<std::uintptr_t>(address));
   if (found == used_.end()) return false;
-  std::memset(address, freed, found->second);
+  std::memset(address, pinned_freed, found->second);
   used_.erase(found);
   std::free(address);
   return true;

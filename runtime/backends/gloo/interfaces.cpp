@@ -34,14 +34,15 @@ Reachability reach_by_route(int rank, const std::string& master) {
   return {{*addresses}, {}};
 }
 
-std::string key_of(int rank) { return "reach/" + std::to_string(rank); }
+std::string reach_key_of(int rank) { return "reach/" + std::to_string(rank); }
 
 // Rank 0 waits for all ranks; if it waits for too long, the error names the ranks that have not come.
 std::string collected_by_first(const std::string& collected, const BackendContext& context) {
   try {
     return wait_for_peer_key(0, collected, context);
   } catch (const DistNetworkError&) {
-    for (int rank = 0; rank < context.size; ++rank) (void)wait_for_peer_key(rank, key_of(rank), context);
+    for (int rank = 0; rank < context.size; ++rank)
+      (void)wait_for_peer_key(rank, reach_key_of(rank), context);
     throw;
   }
 }
@@ -50,11 +51,11 @@ std::string collected_by_first(const std::string& collected, const BackendContex
 // square.
 std::vector<Reachability> exchange(const BackendContext& context, const Reachability& own) {
   const std::string collected = "reach";
-  context.store.set(key_of(context.rank), to_text(own));
+  context.store.set(reach_key_of(context.rank), to_text(own));
   if (context.rank == 0) {
     std::string table;
     for (int rank = 0; rank < context.size; ++rank) {
-      table += wait_for_peer_key(rank, key_of(rank), context) + "\n";
+      table += wait_for_peer_key(rank, reach_key_of(rank), context) + "\n";
     }
     context.store.set(collected, table);
   }

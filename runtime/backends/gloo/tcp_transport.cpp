@@ -22,10 +22,11 @@ constexpr auto farewell_limit = std::chrono::seconds(1);
 // How long the others may take to answer a progress query.
 constexpr auto progress_query_limit = std::chrono::seconds(1);
 
-std::string key_of(int rank) { return "contact/" + std::to_string(rank); }
+std::string contact_key_of(int rank) { return "contact/" + std::to_string(rank); }
 
 Contact contact_of(int peer, const BackendContext& context) {
-  const std::optional<Contact> contact = parse_contact(wait_for_peer_key(peer, key_of(peer), context));
+  const std::optional<Contact> contact =
+      parse_contact(wait_for_peer_key(peer, contact_key_of(peer), context));
   if (!contact) throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
   if (contact->ranks != context.size) {
     throw DistNetworkError(
@@ -62,7 +63,7 @@ void TcpTransport::connect(const BackendContext& context) {
   Contact own = endpoint_->contact();
   own.context_id = context_id_;
   own.ranks = size_;
-  context.store.set(key_of(rank_), to_text(own));
+  context.store.set(contact_key_of(rank_), to_text(own));
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     const Contact there = contact_of(peer, context);

@@ -20,7 +20,6 @@ using std::chrono::milliseconds;
 
 // How long other threads are waited for that are inside NCCL when the group has ended; then ncclCommAbort.
 constexpr milliseconds lock_limit(1000);
-constexpr milliseconds abort_limit(3000);
 // How long shutdown() waits for running operations and for the other ranks.
 constexpr milliseconds shutdown_limit(5000);
 // A wait for NCCL: so often at once, then so often while others may use the processor, then with pauses.
@@ -351,7 +350,7 @@ std::exception_ptr NcclBackend::give_up(std::exception_ptr reason) {
   std::unique_lock lock(mutex_, std::defer_lock);
   if (is_leaving_) return reason;
   const bool has_lock = lock.try_lock_for(lock_limit);
-  const bool has_ended = has_lock && (!communicator_ || communicator_->abort(abort_limit));
+  const bool has_ended = has_lock && (!communicator_ || communicator_->abort(NcclCommunicator::abort_limit));
   if (has_ended) return reason;
   const char* const note = has_lock ? "ncclCommAbort did not return within 3 s: its kernels may still run"
                                     : "a thread does not return from NCCL: the communicator is not aborted";

@@ -16,9 +16,6 @@ namespace {
 
 bool wants_high_priority() { return process_environment("TORCH_NCCL_HIGH_PRIORITY").value_or("0") == "1"; }
 
-// How long the constructor's clean-up and the destructor wait for ncclCommAbort.
-constexpr auto abort_limit = std::chrono::milliseconds(3000);
-
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const NcclFunctions& nccl, const std::string& unique_id, int rank,

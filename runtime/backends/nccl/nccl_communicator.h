@@ -17,6 +17,9 @@ using NcclPatience = std::function<void()>;
 // One thread at a time.
 class NcclCommunicator {
  public:
+  // How long the constructor's clean-up and the destructor wait for ncclCommAbort.
+  static constexpr std::chrono::milliseconds abort_limit{3000};
+
   // On all ranks at the same time. Throws DistBackendError, and what `patience` throws; then it is aborted.
   NcclCommunicator(const NcclFunctions& nccl, const std::string& unique_id, int rank, int size, int device,
                    const NcclPatience& patience);

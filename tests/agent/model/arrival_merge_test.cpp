@@ -1,4 +1,5 @@
 #include "agent/model/arrival_merge.h"
+#include "tests/agent/model/nanoseconds.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +10,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-constexpr std::int64_t ms = 1'000'000;
 
 // A group of four ranks, two on each of two nodes.
 class ArrivalMergeTest : public ::testing::Test {

@@ -5,13 +5,13 @@
 #include <set>
 
 #include "tests/agent/model/made_page.h"
+#include "tests/agent/model/nanoseconds.h"
 
 namespace dlaunch::agent {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::int64_t ms = 1'000'000;
 constexpr auto all_reduce = page::Operation::all_reduce;
 
 // Two ranks of a group, of `size`.

@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/agent/model/made_page.h"
+#include "tests/agent/model/nanoseconds.h"
 
 namespace dlaunch::agent {
 namespace {
 
 using std::chrono::seconds;
-
-constexpr std::int64_t second = 1'000'000'000;
 
 class NodeRanksTest : public ::testing::Test {
  protected:

@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/agent/model/made_page.h"
+#include "tests/agent/model/nanoseconds.h"
 
 namespace dlaunch::agent {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-constexpr std::int64_t ms = 1'000'000;
 
 // Two ranks of a group. The round begins at second 10; times of operations are milliseconds since then.
 class RankTimesTest : public ::testing::Test {

@@ -8,12 +8,12 @@
 namespace dlaunch::agent {
 namespace {
 
-RemoteCalls parse(const MadePage& page) { return parse_remote_calls(page.bytes(), page.bytes()); }
+RemoteCalls parse_calls(const MadePage& page) { return parse_remote_calls(page.bytes(), page.bytes()); }
 
 TEST(RemoteCalls, APageWithoutThemHasNone) {
   const MadePage page(0, 2);
-  EXPECT_EQ(parse(page).id, -1);
-  EXPECT_EQ(describe_state(parse(page)), "");
+  EXPECT_EQ(parse_calls(page).id, -1);
+  EXPECT_EQ(describe_state(parse_calls(page)), "");
 }
 
 TEST(RemoteCalls, AreReadInTheirOrder) {
@@ -22,7 +22,7 @@ TEST(RemoteCalls, AreReadInTheirOrder) {
   page.call(2, "ps", "late", page::Call::sent, 900);
   page.call(1, "ps", "early", page::Call::succeeded, 100).ended_ns = 300;
   page.call(7, "b\x1b", "get", page::Call::running, 500).is_served = 1;
-  const RemoteCalls remote = parse(page);
+  const RemoteCalls remote = parse_calls(page);
   EXPECT_EQ(remote.worker, "trainer");
   ASSERT_EQ(remote.calls.size(), 3U);
   EXPECT_EQ(remote.calls[0].function, "early");
@@ -38,15 +38,15 @@ TEST(RemoteCalls, AThreadThatWaitsMakesTheDifference) {
   MadePage page(0, 2);
   page.set_worker(0, "trainer");
   page.call(2, "ps", "add", page::Call::sent, 900);
-  EXPECT_EQ(parse(page).awaited(), nullptr) << "the program goes on meanwhile";
-  EXPECT_EQ(describe_state(parse(page)), "");
+  EXPECT_EQ(parse_calls(page).awaited(), nullptr) << "the program goes on meanwhile";
+  EXPECT_EQ(describe_state(parse_calls(page)), "");
   page.raw().header.calls.waiting = 1;
-  ASSERT_NE(parse(page).awaited(), nullptr);
-  EXPECT_EQ(describe_state(parse(page)), "waits for the answer of worker ps to 'add'");
+  ASSERT_NE(parse_calls(page).awaited(), nullptr);
+  EXPECT_EQ(describe_state(parse_calls(page)), "waits for the answer of worker ps to 'add'");
   MadePage callee(1, 2);
   callee.set_worker(1, "ps");
   callee.call(2, "trainer", "add", page::Call::running, 950).is_served = 1;
-  EXPECT_EQ(describe_state(parse(callee)), "runs 'add' for worker trainer");
+  EXPECT_EQ(describe_state(parse_calls(callee)), "runs 'add' for worker trainer");
 }
 
 TEST(RemoteCalls, WhatIsIncompleteOrImpossibleIsLeftOut) {
@@ -55,18 +55,18 @@ TEST(RemoteCalls, WhatIsIncompleteOrImpossibleIsLeftOut) {
   page.call(1, "ps", "a", page::Call::sent, 1);
   page::Call& wrong = page.call(2, "ps", "b", page::Call::sent, 2);
   const page::Call right = wrong;
-  EXPECT_EQ(parse(page).calls.size(), 2U);
+  EXPECT_EQ(parse_calls(page).calls.size(), 2U);
   wrong.seqlock = 3;
-  EXPECT_EQ(parse(page).calls.size(), 1U) << "it is being written";
+  EXPECT_EQ(parse_calls(page).calls.size(), 1U) << "it is being written";
   wrong = right;
   wrong.seqlock += 2;
-  EXPECT_EQ(parse(page).calls.size(), 1U) << "another place's";
+  EXPECT_EQ(parse_calls(page).calls.size(), 1U) << "another place's";
   wrong = right;
   wrong.state = 99;
-  EXPECT_EQ(parse(page).calls.size(), 1U);
+  EXPECT_EQ(parse_calls(page).calls.size(), 1U);
   wrong = right;
   wrong.peer = -1;
-  EXPECT_EQ(parse(page).calls.size(), 1U);
+  EXPECT_EQ(parse_calls(page).calls.size(), 1U);
   wrong = right;
   MadePage earlier = std::move(page);
   MadePage later(0, 2);

@@ -9,6 +9,7 @@
 
 #include "agent/model/node_arrivals.h"
 #include "agent/model/stragglers.h"
+#include "tests/agent/model/nanoseconds.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -17,7 +18,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Duration window = seconds(60);
-constexpr std::int64_t ms = 1'000'000;
 
 struct Setting {
   int nodes = 2;

@@ -6,14 +6,13 @@
 
 #include "agent/model/node_arrivals.h"
 #include "tests/agent/model/made_page.h"
+#include "tests/agent/model/nanoseconds.h"
 
 namespace dlaunch::agent {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-constexpr std::int64_t ms = 1'000'000;
 
 // Four ranks of a group; rank 2 comes 80 ms after the others to each collective, every 100 ms.
 class StragglersTest : public ::testing::Test {

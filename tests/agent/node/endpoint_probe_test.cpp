@@ -14,14 +14,14 @@ namespace {
 
 using std::chrono::seconds;
 
-const std::string nonce_a(nonce_size, 'a');
-const std::string nonce_b(nonce_size, 'b');
+const std::string member_nonce(nonce_size, 'a');
+const std::string server_nonce(nonce_size, 'b');
 
 class EndpointProbeTest : public testing::Test {
  protected:
   void probe(const std::string& secret = "") {
     probe_ = std::make_unique<EndpointProbe>(network_, "job",
-                                             MemberHandshake(secret, secret.empty() ? "" : nonce_a),
+                                             MemberHandshake(secret, secret.empty() ? "" : member_nonce),
                                              [this](const EndpointProbed& answer) {
                                                ++calls_;
                                                answer_ = answer;
@@ -88,7 +88,7 @@ TEST_F(EndpointProbeTest, ProvesTheSecretBeforeItAsks) {
   network_.answer(conn_);
   const std::string hello = network_.take(conn_);
   EXPECT_EQ(hello.find(encode(Ask{"job"})), std::string::npos);
-  CoordinatorHandshake coordinator("s", nonce_b);
+  CoordinatorHandshake coordinator("s", server_nonce);
   const auto first = sent(hello);
   ASSERT_TRUE(first);
   const auto challenge = coordinator.hear(*first);
@@ -103,7 +103,7 @@ TEST_F(EndpointProbeTest, ProvesTheSecretBeforeItAsks) {
 TEST_F(EndpointProbeTest, ACoordinatorWithAnotherSecretIsNotBelieved) {
   probe("s");
   network_.answer(conn_);
-  CoordinatorHandshake coordinator("other", nonce_b);
+  CoordinatorHandshake coordinator("other", server_nonce);
   const auto first = sent(network_.take(conn_));
   ASSERT_TRUE(first);
   const auto challenge = coordinator.hear(*first);

@@ -6,15 +6,15 @@
 
 #include "launcher/commands/pickle.h"
 #include "tests/agent/model/made_page.h"
+#include "tests/agent/model/nanoseconds.h"
 
 namespace dlaunch::launcher {
 namespace {
 
 using agent::Condition;
 using agent::MadePage;
+using agent::second;
 using page::Operation;
-
-constexpr std::int64_t second = 1'000'000'000;
 
 WorkerDump worker(const MadePage& page, Condition condition = Condition::runs) {
   const auto record = agent::parse_worker_page(page.bytes(), page.bytes());

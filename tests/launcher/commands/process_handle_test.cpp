@@ -10,8 +10,6 @@
 namespace dlaunch::launcher {
 namespace {
 
-using std::chrono::seconds;
-
 TEST(ProcessHandle, SignalsAProcessAndSeesItsEnd) {
   WaitingChild child;
   const ProcessHandle handle(child.pid());
@@ -19,7 +17,7 @@ TEST(ProcessHandle, SignalsAProcessAndSeesItsEnd) {
   EXPECT_FALSE(handle.ended_within(Duration(0)));
   EXPECT_TRUE(handle.signal(0));
   EXPECT_TRUE(handle.signal(SIGTERM));
-  EXPECT_TRUE(handle.ended_within(seconds(60)));
+  EXPECT_TRUE(handle.ended_within(std::chrono::seconds(60)));
   EXPECT_EQ(child.reap(), SIGTERM);
 }
 

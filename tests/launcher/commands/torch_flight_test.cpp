@@ -8,7 +8,6 @@ namespace dlaunch::launcher {
 namespace {
 
 using agent::GroupProgress;
-using std::chrono::seconds;
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t created_ns = 1'795'655'259'000'000'000;
@@ -27,7 +26,7 @@ Json of_gloo(std::vector<Json> entries) {
           {"pg_status", {{"0", {{"last_completed_collective", "1"}}}}}};
 }
 
-TorchFlight read(const Json& record, int rank = 1) {
+TorchFlight read_flight(const Json& record, int rank = 1) {
   auto flight = read_torch_flight(record.dump(), {rank, 4, created_ns + 5'000'000'000});
   EXPECT_TRUE(flight.ok());
   return flight.ok() ? *flight : TorchFlight{};
@@ -35,8 +34,8 @@ TorchFlight read(const Json& record, int rank = 1) {
 
 TEST(TorchFlight, ARankOfGlooWaitsInTheFirstThatIsNotRetired) {
   const TorchFlight flight =
-      read(of_gloo({entry("gloo:all_reduce", 1, true), entry("gloo:broadcast", 2, false),
-                    entry("gloo:all_reduce", 3, false)}));
+      read_flight(of_gloo({entry("gloo:all_reduce", 1, true), entry("gloo:broadcast", 2, false),
+                           entry("gloo:all_reduce", 3, false)}));
   ASSERT_EQ(flight.groups.size(), 1U);
   const GroupProgress& group = flight.groups[0];
   EXPECT_EQ((std::pair{group.name, group.size}), (std::pair{std::string("default_pg"), 4U}));
@@ -45,17 +44,17 @@ TEST(TorchFlight, ARankOfGlooWaitsInTheFirstThatIsNotRetired) {
   EXPECT_EQ((std::tuple{here.rank, here.done, here.entered, here.inside}),
             (std::tuple{1, std::uint64_t{1}, std::uint64_t{3}, true}));
   EXPECT_EQ(here.operation, page::Operation::broadcast);
-  EXPECT_EQ(here.waited, seconds(5));
+  EXPECT_EQ(here.waited, std::chrono::seconds(5));
   EXPECT_TRUE(flight.waits);
 }
 
 TEST(TorchFlight, ARankThatWaitsForNothingIsBehindItsLast) {
   const TorchFlight flight =
-      read(of_gloo({entry("gloo:all_reduce", 1, true), entry("gloo:barrier", 2, true)}));
+      read_flight(of_gloo({entry("gloo:all_reduce", 1, true), entry("gloo:barrier", 2, true)}));
   EXPECT_EQ(flight.groups.at(0).here.at(0).done, 2U);
   EXPECT_FALSE(flight.groups.at(0).here.at(0).waits());
   EXPECT_FALSE(flight.waits);
-  EXPECT_EQ(read(of_gloo({})).operations, 0U);
+  EXPECT_EQ(read_flight(of_gloo({})).operations, 0U);
 }
 
 // Made by hand from the documentation of the format: there is no GPU here.
@@ -70,7 +69,7 @@ TEST(TorchFlight, NcclAsDocumentedHasStatesAndTheRanksOfItsGroups) {
   message["is_p2p"] = true;
   record["entries"].push_back(other);
   record["entries"].push_back(message);
-  const TorchFlight flight = read(record);
+  const TorchFlight flight = read_flight(record);
   ASSERT_EQ(flight.groups.size(), 2U);
   EXPECT_EQ(flight.groups[0].here[0].done, 7U) << "retired, but not completed: it has timed out";
   EXPECT_EQ(flight.groups[0].here[0].entered, 8U) << "a message is no collective";
@@ -84,7 +83,7 @@ TEST(TorchFlight, RanksAreNamedAsFarAsThereIsRoom) {
   Json record = of_gloo({entry("nccl:all_reduce", 1, false)});
   const auto ranks_of = [&](const std::string& ranks) {
     record["pg_config"] = {{"0", {{"name", "0"}, {"desc", "default_pg"}, {"ranks", ranks}}}};
-    return read(record).groups.at(0).ranks;
+    return read_flight(record).groups.at(0).ranks;
   };
   EXPECT_EQ(ranks_of("[0, 1, 2, 3]"), (std::vector<page::Run>{{0, 1, 4}}));
   EXPECT_EQ(ranks_of("[0, 4, 8, 9, 7]"), (std::vector<page::Run>{{0, 4, 3}, {9, 1, 1}, {7, 1, 1}}));
@@ -94,10 +93,10 @@ TEST(TorchFlight, RanksAreNamedAsFarAsThereIsRoom) {
 
 TEST(TorchFlight, TheSameGroupIsTheSameOnAllRanks) {
   const Json record = of_gloo({entry("gloo:all_reduce", 1, false)});
-  EXPECT_EQ(read(record, 0).groups.at(0).identity, read(record, 3).groups.at(0).identity);
+  EXPECT_EQ(read_flight(record, 0).groups.at(0).identity, read_flight(record, 3).groups.at(0).identity);
   Json other = record;
   other["entries"][0]["process_group"][0] = "1";
-  EXPECT_NE(read(other, 0).groups.at(0).identity, read(record, 0).groups.at(0).identity);
+  EXPECT_NE(read_flight(other, 0).groups.at(0).identity, read_flight(record, 0).groups.at(0).identity);
 }
 
 TEST(TorchFlight, WhatIsNoRecordIsAnError) {
@@ -124,12 +123,12 @@ TEST(TorchFlight, WhatHasAnotherTypeIsLeftOut) {
 }
 
 TEST(TorchFlight, OfTwoRecordersTheOneThatWaitsIsTaken) {
-  const TorchFlight waits = read(of_gloo({entry("gloo:all_reduce", 1, false)}));
+  const TorchFlight waits = read_flight(of_gloo({entry("gloo:all_reduce", 1, false)}));
   const TorchFlight more =
-      read(of_gloo({entry("gloo:all_reduce", 1, true), entry("gloo:all_reduce", 2, true)}));
+      read_flight(of_gloo({entry("gloo:all_reduce", 1, true), entry("gloo:all_reduce", 2, true)}));
   EXPECT_TRUE(waits.says_more_than(more));
   EXPECT_FALSE(more.says_more_than(waits));
-  EXPECT_TRUE(more.says_more_than(read(of_gloo({entry("gloo:all_reduce", 1, true)}))));
+  EXPECT_TRUE(more.says_more_than(read_flight(of_gloo({entry("gloo:all_reduce", 1, true)}))));
 }
 
 // The real torchfrtrace reads one in process/idle_test.py.

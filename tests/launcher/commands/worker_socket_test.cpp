@@ -14,7 +14,6 @@ namespace dlaunch::launcher {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 TEST(WorkerSocket, ABodyIsThatOfAWholeGoodAnswer) {
   EXPECT_EQ(body_of("HTTP/1.1 200 OK\r\nContent-Type: x\r\nCONTENT-LENGTH: 3\r\n\r\nabcd"), "abc");
@@ -58,7 +57,7 @@ class WorkerSocketTest : public ::testing::Test {
 TEST_F(WorkerSocketTest, AnAnswerIsItsBody) {
   std::string request;
   std::thread worker([&] { request = serve("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"); });
-  const auto answer = ask_worker(path_, "fr_trace_json", steady_now() + seconds(60));
+  const auto answer = ask_worker(path_, "fr_trace_json", steady_now() + std::chrono::seconds(60));
   worker.join();
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(*answer, "{}");
@@ -67,7 +66,7 @@ TEST_F(WorkerSocketTest, AnAnswerIsItsBody) {
 
 TEST_F(WorkerSocketTest, AWorkerThatDoesNotKnowTheRequestIsAnError) {
   std::thread worker([&] { serve("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"); });
-  const auto answer = ask_worker(path_, "other", steady_now() + seconds(60));
+  const auto answer = ask_worker(path_, "other", steady_now() + std::chrono::seconds(60));
   worker.join();
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.error().message(), "cannot ask the worker at " + path_ + ": it does not know the request");
@@ -80,9 +79,9 @@ TEST_F(WorkerSocketTest, AWorkerThatDoesNotAnswerIsNotWaitedForLonger) {
 }
 
 TEST(WorkerSocket, NobodyListens) {
-  EXPECT_FALSE(ask_worker("/no/such/socket", "x", steady_now() + seconds(60)).ok());
-  EXPECT_FALSE(ask_worker("", "x", steady_now() + seconds(60)).ok());
-  EXPECT_FALSE(ask_worker(std::string(200, 'x'), "x", steady_now() + seconds(60)).ok());
+  EXPECT_FALSE(ask_worker("/no/such/socket", "x", steady_now() + std::chrono::seconds(60)).ok());
+  EXPECT_FALSE(ask_worker("", "x", steady_now() + std::chrono::seconds(60)).ok());
+  EXPECT_FALSE(ask_worker(std::string(200, 'x'), "x", steady_now() + std::chrono::seconds(60)).ok());
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace dlaunch::launcher {
 namespace {
 
-constexpr Duration patience = std::chrono::minutes(1);
+constexpr Duration query_patience = std::chrono::minutes(1);
 
 // A machine with two GPUs, whose programs and libraries this process finds while the object lives.
 class GpuMachine : public MadeMachine {
@@ -48,7 +48,7 @@ class GpuMachine : public MadeMachine {
     for (std::string line; std::getline(file, line);) lines.push_back(line);
     return lines;
   }
-  [[nodiscard]] GpuFacts find(Duration time = patience) const { return find_gpu_facts(time, root()); }
+  [[nodiscard]] GpuFacts find(Duration time = query_patience) const { return find_gpu_facts(time, root()); }
 
  private:
   std::optional<test::Variable> path_;
@@ -113,7 +113,7 @@ TEST(GpuQuery, ItsLastLineIsKeptIfItShowsNoGpu) {
 TEST(GpuQuery, AMachineWithoutAnyOfIt) {
   const MadeMachine machine;
   const test::Variable path("PATH", machine.root().c_str());
-  const GpuFacts facts = find_gpu_facts(patience, machine.root());
+  const GpuFacts facts = find_gpu_facts(query_patience, machine.root());
   EXPECT_TRUE(facts.on_bus.empty() && facts.driver.empty() && facts.query.program.empty() &&
               facts.ports.empty());
   EXPECT_EQ(facts.usable, 0);

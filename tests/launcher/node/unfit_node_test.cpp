@@ -17,7 +17,6 @@ namespace dlaunch::launcher {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 const Error no_program{ErrorKind::not_found, "cannot start 'train.py'", "", "No such file or directory", ""};
 
@@ -47,8 +46,8 @@ class HeadNode final : AgentAcceptor {
     plan.job.id = "job";
     plan.job.nnodes = 2;
     plan.job.master = plan.job.endpoints.front();
-    plan.job.join_timeout = seconds(60);
-    plan.job.stop_timeout.usual = seconds(1);
+    plan.job.join_timeout = std::chrono::seconds(60);
+    plan.job.stop_timeout.usual = std::chrono::seconds(1);
     plan.node.host = "a";
     plan.node.agent = 1;
     agent::Runner::Config config{plan.job,

@@ -5,8 +5,6 @@
 namespace dlaunch::launcher {
 namespace {
 
-using std::chrono::seconds;
-
 Result<RdzvConf> parsed(const std::string& value) {
   return parse_rdzv_conf({value, Origin::command_line, "--rdzv-conf"});
 }
@@ -24,16 +22,17 @@ TEST(RdzvConf, AKeyThatIsNotGivenIsOpen) {
 }
 
 TEST(RdzvConf, JoinTimeoutGoesBeforeTimeout) {
-  EXPECT_EQ(parsed("timeout=8")->join_timeout, seconds(8));
-  EXPECT_EQ(parsed("join_timeout=7,timeout=8")->join_timeout, seconds(7));
-  EXPECT_EQ(parsed("timeout=8,join_timeout=7")->join_timeout, seconds(7));
-  EXPECT_EQ(parsed("timeout=8,timeout=9")->join_timeout, seconds(9)) << "the last of a key counts";
+  EXPECT_EQ(parsed("timeout=8")->join_timeout, std::chrono::seconds(8));
+  EXPECT_EQ(parsed("join_timeout=7,timeout=8")->join_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(parsed("timeout=8,join_timeout=7")->join_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(parsed("timeout=8,timeout=9")->join_timeout, std::chrono::seconds(9))
+      << "the last of a key counts";
 }
 
 TEST(RdzvConf, ANodeIsLostAfterItsKeepAliveAttempts) {
-  EXPECT_EQ(parsed("keep_alive_interval=2,keep_alive_max_attempt=4")->node_timeout, seconds(8));
-  EXPECT_EQ(parsed("keep_alive_interval=2")->node_timeout, seconds(6)) << "torchrun's three";
-  EXPECT_EQ(parsed("keep_alive_max_attempt=2")->node_timeout, seconds(10)) << "torchrun's 5 s";
+  EXPECT_EQ(parsed("keep_alive_interval=2,keep_alive_max_attempt=4")->node_timeout, std::chrono::seconds(8));
+  EXPECT_EQ(parsed("keep_alive_interval=2")->node_timeout, std::chrono::seconds(6)) << "torchrun's three";
+  EXPECT_EQ(parsed("keep_alive_max_attempt=2")->node_timeout, std::chrono::seconds(10)) << "torchrun's 5 s";
   EXPECT_NE(why_not("keep_alive_max_attempt=0").find("0 is out of range"), std::string::npos);
 }
 
@@ -65,8 +64,9 @@ TEST(RdzvConf, WhatDlaunchCannotDoIsAnError) {
 }
 
 TEST(RdzvConf, AFlagOfItsOwnGoesBeforeItsKey) {
-  EXPECT_EQ(good({"--join-timeout=5", "--rdzv-conf=join_timeout=3", "x"}).job.join_timeout, seconds(5));
-  EXPECT_EQ(good({"--rdzv-conf=join_timeout=3", "x"}).job.join_timeout, seconds(3));
+  EXPECT_EQ(good({"--join-timeout=5", "--rdzv-conf=join_timeout=3", "x"}).job.join_timeout,
+            std::chrono::seconds(5));
+  EXPECT_EQ(good({"--rdzv-conf=join_timeout=3", "x"}).job.join_timeout, std::chrono::seconds(3));
 }
 
 }  // namespace

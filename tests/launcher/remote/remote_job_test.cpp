@@ -14,7 +14,6 @@ namespace {
 using agent::ExitStatus;
 using agent::FailureKind;
 using Kind = AgentMessage::Kind;
-using std::chrono::seconds;
 
 const ExitStatus killed{ExitStatus::How::signaled, SIGKILL};
 
@@ -22,8 +21,8 @@ ExitStatus exited(int code) { return {ExitStatus::How::exited, code}; }
 
 RemotePlan plan_for(int hosts) {
   RemotePlan plan;
-  plan.job.stop_timeout.usual = seconds(30);
-  plan.job.join_timeout = seconds(900);
+  plan.job.stop_timeout.usual = std::chrono::seconds(30);
+  plan.job.join_timeout = std::chrono::seconds(900);
   for (int i = 0; i < hosts; ++i)
     plan.hosts.push_back({"h" + std::to_string(i), "h" + std::to_string(i), false, {"ssh"}, ""});
   return plan;
@@ -82,7 +81,7 @@ class Job {
   }
 
   RemotePlan plan_;
-  TimePoint now_{seconds(1000)};
+  TimePoint now_{std::chrono::seconds(1000)};
   RemoteJob job_{plan_, Duration::zero()};
   RemoteActions done_;
   std::optional<TimePoint> timer_;
@@ -210,7 +209,7 @@ TEST(RemoteJob, AHostThatTakesTooLongIsGivenUp) {
   const TimePoint began = job.now();
   job.event(HostReady{0});
   job.wait();
-  EXPECT_EQ(job.now() - began, seconds(900));
+  EXPECT_EQ(job.now() - began, std::chrono::seconds(900));
   EXPECT_EQ(job.did<Disconnect>(), std::vector<Disconnect>{Disconnect{1}});
   EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{1, SIGTERM}}));
   job.event(HostGone{1, killed, ""});
@@ -336,7 +335,7 @@ TEST(RemoteJob, ALostHostIsTheOthersAffairForAWhile) {
   deaf.event(HostGone{1, killed, ""});
   const TimePoint lost = deaf.now();
   deaf.wait();
-  EXPECT_EQ(deaf.now() - lost, seconds(30) + RemoteJob::end_margin);
+  EXPECT_EQ(deaf.now() - lost, std::chrono::seconds(30) + RemoteJob::end_margin);
   EXPECT_EQ(deaf.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGHUP}}));
   deaf.ends(0, 129, "stopped: node 0 was stopped by SIGHUP");
   EXPECT_EQ(deaf.outcome().exit_code, 1);
@@ -373,7 +372,7 @@ TEST(RemoteJob, AJobThatMayShrinkGoesOnWithoutAHost) {
   job.event(HostGone{2, killed, ""});
   job.ends(1, 1);
   EXPECT_FALSE(job.ended());
-  job.pass(seconds(3600));
+  job.pass(std::chrono::seconds(3600));
   job.event(RemoteTimer{});
   EXPECT_TRUE(job.did<Disconnect>().empty());
   job.ends(0, 0);
@@ -447,7 +446,7 @@ TEST(RemoteJob, EndsAfterEveryEventSequence) {
       ends += static_cast<int>(job.did<RemoteEnded>().size());
     }
     for (int step = 0; step < 10 && !job.ended(); ++step) {
-      job.pass(seconds(2000));
+      job.pass(std::chrono::seconds(2000));
       job.event(RemoteTimer{});
       follow();
       // A node that is left alone with a job that may continue ends it.

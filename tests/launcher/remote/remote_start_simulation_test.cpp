@@ -18,7 +18,6 @@ namespace dlaunch::launcher {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr int hosts = 4096;
 
@@ -27,8 +26,8 @@ enum class Fault : std::uint8_t { none, refused, silent, lost };
 RemotePlan plan_of_all(int tree_width) {
   const std::vector<int> starters = start_tree(std::vector<bool>(hosts), tree_width);
   RemotePlan plan;
-  plan.job.stop_timeout.usual = seconds(30);
-  plan.job.join_timeout = seconds(60);
+  plan.job.stop_timeout.usual = std::chrono::seconds(30);
+  plan.job.join_timeout = std::chrono::seconds(60);
   for (int i = 0; i < hosts; ++i)
     plan.hosts.push_back({"h" + std::to_string(i),
                           "h" + std::to_string(i),
@@ -87,7 +86,8 @@ class Simulation {
     if (starting_.erase(event.node) == 0) return;  // it was given up
     up_.insert(event.node);
     for (const int node : std::exchange(behind_[event.node], {})) connect(node);
-    if (event.node == faulty_ && fault_ == Fault::lost) later(seconds(1), gone(event.node, 255, ""));
+    if (event.node == faulty_ && fault_ == Fault::lost)
+      later(std::chrono::seconds(1), gone(event.node, 255, ""));
     if (up_.size() == hosts) {
       all_up_ = now_;
       if (fault_ == Fault::none) end_all(0);
@@ -216,7 +216,7 @@ TEST(RemoteStart, TheHostThatFailsIsNamedWhereverItIs) {
       EXPECT_EQ(outcome.exit_code, 1);
       EXPECT_EQ(all.left(), 0U) << "nothing remains";
       // The start, --join-timeout, --stop-timeout, and the time to force an end.
-      EXPECT_LT(all.ended_after(), seconds(40 + 60 + 60));
+      EXPECT_LT(all.ended_after(), std::chrono::seconds(40 + 60 + 60));
     }
   }
 }

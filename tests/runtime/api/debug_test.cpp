@@ -16,6 +16,7 @@
 #include "dlaunch/distributed.h"
 #include "dlaunch/threads.h"
 #include "tests/runtime/group/thread_groups.h"
+#include "tests/runtime/group/thread_worlds.h"
 
 namespace dlaunch::internal {
 namespace {
@@ -23,14 +24,7 @@ namespace {
 using test::error_contains;
 using test::error_of;
 using test::host_name;
-
-void in_world(int size, const std::function<void(int)>& body) {
-  run_ranks_as_threads(size, [&](int rank) {
-    init_process_group();
-    body(rank);
-    destroy_process_group();
-  });
-}
+using test::in_world;
 
 class MonitoredBarrier : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, MonitoredBarrier, testing::Values(1, 2, 3, 4, 5, 8));

@@ -20,19 +20,13 @@
 #include "dlaunch/threads.h"
 #include "runtime/group/profiler.h"
 #include "tests/runtime/group/thread_groups.h"
+#include "tests/runtime/group/thread_worlds.h"
 
 namespace dlaunch::internal {
 namespace {
 
 using test::error_contains;
-
-void in_world(int size, const std::function<void(int)>& body) {
-  run_ranks_as_threads(size, [&](int rank) {
-    init_process_group();
-    body(rank);
-    destroy_process_group();
-  });
-}
+using test::in_world;
 
 TEST(Profiling, ReportsBeginAndEndOfEachOperation) {
   std::mutex mutex;

@@ -133,7 +133,7 @@ bool is_same(const Bytes& a, const Bytes& b) {
 
 constexpr std::byte no_bytes{0};
 
-std::shared_ptr<Outgoing> message_of(const Bytes& bytes, std::uint64_t slot) {
+std::shared_ptr<Outgoing> outgoing_of(const Bytes& bytes, std::uint64_t slot) {
   const auto message = std::make_shared<Outgoing>();
   message->head.number = slot;
   message->memory = bytes.empty() ? &no_bytes : bytes.data();  // null: reclaimed
@@ -204,7 +204,7 @@ TEST_F(ConnectionTest, AMessageGoesFromMemoryToMemory) {
     const auto receive = receive_into(in);
     there_->recorder.receives[9] = {receive};
     there_->recorder.arrivals.clear();
-    const auto message = message_of(out, 9);
+    const auto message = outgoing_of(out, 9);
     here_->send(message);
     const auto is_over = [&] {
       return !there_->recorder.arrivals.empty() && there_->recorder.arrivals.back().first == Frame::done;
@@ -225,7 +225,7 @@ TEST_F(ConnectionTest, AShortFrameOvertakesALongMessage) {
   const Bytes out = bytes_of(longer_than_the_socket, 1);
   Bytes in(out.size());
   there_->recorder.receives[9] = {receive_into(in)};
-  here_->send(message_of(out, 9));
+  here_->send(outgoing_of(out, 9));
   here_->send(frame_of(Frame::credit, 1));
   run_until([&] {
     return !there_->recorder.arrivals.empty() && there_->recorder.arrivals.back().first == Frame::done;
@@ -244,8 +244,8 @@ TEST_F(ConnectionTest, MessagesOfSlotsTakeTurnsAndThoseOfOneSlotKeepTheirOrder) 
     there_->recorder.arrivals.clear();
     there_->recorder.receives[1] = {receive_into(in)};
     there_->recorder.receives[second_slot].push_back(receive_into(other));
-    here_->send(message_of(out, 1));
-    here_->send(message_of(out, second_slot));
+    here_->send(outgoing_of(out, 1));
+    here_->send(outgoing_of(out, second_slot));
     const auto& arrivals = there_->recorder.arrivals;
     const auto ends = [&] {
       std::vector<std::ptrdiff_t> places;
@@ -271,7 +271,7 @@ TEST_F(ConnectionTest, AReclaimedSendEndsAsDropped) {
   Bytes out = bytes_of(longer_than_the_socket, 1);
   Bytes in(out.size());
   there_->recorder.receives[9] = {receive_into(in)};
-  const auto message = message_of(out, 9);
+  const auto message = outgoing_of(out, 9);
   here_->send(message);
   EXPECT_EQ(there_->read(), std::nullopt);
   {
@@ -296,7 +296,7 @@ TEST_F(ConnectionTest, AReclaimedReceiveTakesNoMoreBytes) {
   Bytes in(out.size());
   const auto receive = receive_into(in);
   there_->recorder.receives[9] = {receive};
-  here_->send(message_of(out, 9));
+  here_->send(outgoing_of(out, 9));
   EXPECT_EQ(there_->read(), std::nullopt);
   ASSERT_GT(receive->received, 0U);
   receive->memory = nullptr;
@@ -310,7 +310,7 @@ TEST_F(ConnectionTest, AReclaimedReceiveTakesNoMoreBytes) {
 
 TEST_F(ConnectionTest, APartThatNobodyAskedForIsDropped) {
   const Bytes out = bytes_of(100'000, 1);
-  here_->send(message_of(out, 9));
+  here_->send(outgoing_of(out, 9));
   here_->send(frame_of(Frame::credit, 1));
   const auto& arrivals = there_->recorder.arrivals;
   run_until([&] { return std::ranges::find(arrivals, Arrival(Frame::credit, 1)) != arrivals.end(); });
@@ -333,7 +333,7 @@ TEST_F(ConnectionTest, TheEndOfThePeerIsItsReason) {
 
 TEST_F(ConnectionTest, ALostOneSendsNothingMore) {
   const Bytes out = bytes_of(longer_than_the_socket, 1);
-  const auto message = message_of(out, 9);
+  const auto message = outgoing_of(out, 9);
   here_->send(message);
   {
     const EndpointLock lock(here_->mutex);
@@ -341,7 +341,7 @@ TEST_F(ConnectionTest, ALostOneSendsNothingMore) {
   }
   EXPECT_TRUE(here_->connection->is_lost());
   EXPECT_EQ(message.use_count(), 1);  // the message's memory is free
-  const auto late = message_of(out, 10);
+  const auto late = outgoing_of(out, 10);
   here_->send(frame_of(Frame::credit, 1));
   here_->send(late);
   EXPECT_FALSE(late->under_way);
@@ -357,7 +357,7 @@ TEST_F(ConnectionTest, ALostOneSendsNothingMore) {
 
 TEST_F(ConnectionTest, AFlushWaitsForRoomUntilItsDeadline) {
   const Bytes out = bytes_of(longer_than_the_socket, 1);
-  here_->send(message_of(out, 9));
+  here_->send(outgoing_of(out, 9));
   EndpointLock lock(here_->mutex);
   const Deadline deadline = deadline_after(std::chrono::milliseconds(20));
   here_->connection->flush(lock, deadline);  // nobody reads

@@ -26,15 +26,16 @@ using dlaunch::test::ProcessBarrier;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
 
-constexpr int ranks = 5;
+constexpr int late_ranks = 5;
 constexpr int late = 4;
 constexpr auto briefly = std::chrono::milliseconds(400);  // long enough for all that have begun to come
 
 // One rank's part in a collective: long data, so that it takes more than one message.
 class Part {
  public:
-  explicit Part(std::size_t count) : one_(count, 1), all_(count * ranks, 1), others_(count * ranks) {
-    for (int rank = 0; rank < ranks; ++rank) {
+  explicit Part(std::size_t count)
+      : one_(count, 1), all_(count * late_ranks, 1), others_(count * late_ranks) {
+    for (int rank = 0; rank < late_ranks; ++rank) {
       const std::size_t begin = count * static_cast<std::size_t>(rank);
       from_.push_back(Tensor::of(std::span(all_).subspan(begin, count)));
       to_.push_back(Tensor::of(std::span(others_).subspan(begin, count)));
@@ -116,9 +117,9 @@ INSTANTIATE_TEST_SUITE_P(Gloo, ALateRank, testing::Values(4, 100000));
 TEST_P(ALateRank, IsNamedByAllRanksThatWaitInACollective) {
   const std::size_t count = GetParam();
   for (const Collective& collective : collectives) {
-    const ProcessBarrier others_wait(ranks - 1);
-    const ProcessBarrier all_know(ranks);
-    const auto results = run_processes(ranks, [&](int rank) -> std::string {
+    const ProcessBarrier others_wait(late_ranks - 1);
+    const ProcessBarrier all_know(late_ranks);
+    const auto results = run_processes(late_ranks, [&](int rank) -> std::string {
       dlaunch::init_process_group();
       std::string said = "not noticed";
       if (rank != late) {
@@ -208,9 +209,9 @@ TEST(LateRanks, RankThatWaitsInAnEarlierOperationIsNotNamed) {
 }
 
 TEST(LateRanks, SilentSenderIsNamedByAllReceivers) {
-  const ProcessBarrier others_wait(ranks - 1);
-  const ProcessBarrier all_know(ranks);
-  const auto results = run_processes(ranks, [&](int rank) -> std::string {
+  const ProcessBarrier others_wait(late_ranks - 1);
+  const ProcessBarrier all_know(late_ranks);
+  const auto results = run_processes(late_ranks, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     std::string said;
     if (rank != late) {

@@ -29,11 +29,11 @@ using dlaunch::test::error_of;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
 
-constexpr int ranks = 4;
+constexpr int mixed_ranks = 4;
 
 // `alone` shares no memory, the others do.
 std::vector<RankResult> run_mixed(int alone, const std::function<std::string(int rank)>& body) {
-  return run_processes(ranks, [&](int rank) {
+  return run_processes(mixed_ranks, [&](int rank) {
     if (rank == alone) setenv("DLAUNCH_SHM", "0", 1);
     dlaunch::init_process_group();
     std::string said = body(rank);
@@ -73,9 +73,9 @@ TEST_P(MixedMessages, FromAnyRankAreTakenOnceEachAndInOrder) {
           }
           continue;
         }
-        std::array<int, ranks> next{};
+        std::array<int, mixed_ranks> next{};
         std::vector<std::int64_t> values(count);
-        for (int i = 0; i < rounds * (ranks - 1); ++i) {
+        for (int i = 0; i < rounds * (mixed_ranks - 1); ++i) {
           const int from = dlaunch::recv(Tensor::of(values), any_source, options);
           if (values != content_of(from, next[static_cast<std::size_t>(from)]++, count))
             return "wrong message";
@@ -100,15 +100,15 @@ TEST_P(MixedMessages, OfAllKindsAtOnce) {
     for (int i = 0; i < messages; ++i) {
       for (const std::uint32_t tag : {0U, 1U}) {
         out.push_back(content_of(rank, i, count_of(tag, i)));
-        for (int to = 0; to < ranks; ++to)
+        for (int to = 0; to < mixed_ranks; ++to)
           sends.push_back(dlaunch::isend(Tensor::of(out.back()), to, with(tag)));
       }
     }
     std::mt19937 random(static_cast<unsigned>(rank));
-    std::array<int, ranks> by_any{};
-    std::array<int, ranks> by_name{};
-    int open = messages * ranks;
-    int named = messages * ranks;
+    std::array<int, mixed_ranks> by_any{};
+    std::array<int, mixed_ranks> by_name{};
+    int open = messages * mixed_ranks;
+    int named = messages * mixed_ranks;
     while (open + named > 0) {
       if (named == 0 || (open > 0 && random() % 2 == 0)) {
         --open;
@@ -120,8 +120,8 @@ TEST_P(MixedMessages, OfAllKindsAtOnce) {
           return "wrong open message";
       } else {
         --named;
-        int from = static_cast<int>(random() % ranks);
-        while (by_name[static_cast<std::size_t>(from)] == messages) from = (from + 1) % ranks;
+        int from = static_cast<int>(random() % mixed_ranks);
+        while (by_name[static_cast<std::size_t>(from)] == messages) from = (from + 1) % mixed_ranks;
         const int number = by_name[static_cast<std::size_t>(from)]++;
         std::vector<std::int64_t> values(count_of(1, number));
         dlaunch::recv(Tensor::of(values), from, with(1));
@@ -178,7 +178,7 @@ TEST_P(MixedMessages, AReceiveFromAnyRankEndsWhenARankDies) {
       std::vector<int> value(1);
       return error_of([&] { dlaunch::recv(Tensor::of(value), any_source); });
     });
-    for (int rank = 0; rank < ranks; ++rank) {
+    for (int rank = 0; rank < mixed_ranks; ++rank) {
       if (rank != victim) {
         EXPECT_TRUE(contains(results[static_cast<std::size_t>(rank)].said, "peer " + std::to_string(victim)))
             << results[static_cast<std::size_t>(rank)].said;

@@ -17,7 +17,7 @@ using dlaunch::test::contains;
 using dlaunch::test::error_of;
 using dlaunch::test::run_processes;
 
-constexpr int ranks = 3;
+constexpr int memory_ranks = 3;
 
 bool has_mapped_memory() {
   std::ifstream maps("/proc/self/maps");
@@ -35,10 +35,10 @@ std::string sum_over(const std::string& backend) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{100'000}}) {
     std::vector<float> values(count, 2);
     dlaunch::all_reduce(Tensor::of(values));
-    if (values != std::vector<float>(count, 2 * ranks)) return "wrong sum";
-    std::vector<float> all(count * ranks);
+    if (values != std::vector<float>(count, 2 * memory_ranks)) return "wrong sum";
+    std::vector<float> all(count * memory_ranks);
     dlaunch::all_gather_into_tensor(Tensor::of(all), Tensor::of(values));
-    if (all != std::vector<float>(count * ranks, 2 * ranks)) return "wrong values";
+    if (all != std::vector<float>(count * memory_ranks, 2 * memory_ranks)) return "wrong values";
   }
   std::string result = has_mapped_memory() ? "shared" : "messages";
   dlaunch::destroy_process_group();
@@ -47,14 +47,14 @@ std::string sum_over(const std::string& backend) {
 
 TEST(HostMemory, RanksOfAHostShareMemory) {
   for (const std::string backend : {"gloo", "shm"}) {
-    for (const auto& result : run_processes(ranks, [&](int) { return sum_over(backend); })) {
+    for (const auto& result : run_processes(memory_ranks, [&](int) { return sum_over(backend); })) {
       EXPECT_EQ(result.said, "shared") << backend;
     }
   }
 }
 
 TEST(HostMemory, WithoutDirectReadsTheResultsAreTheSame) {
-  const auto results = run_processes(ranks, [](int rank) {
+  const auto results = run_processes(memory_ranks, [](int rank) {
     if (rank == 1) setenv("DLAUNCH_SHM_DIRECT", "0", 1);
     return sum_over("gloo");
   });
@@ -63,17 +63,17 @@ TEST(HostMemory, WithoutDirectReadsTheResultsAreTheSame) {
 
 TEST(HostMemory, IfOneRankDoesNotShareTheOthersDo) {
   for (const int odd : {0, 1, 2}) {
-    const auto results = run_processes(ranks, [odd](int rank) {
+    const auto results = run_processes(memory_ranks, [odd](int rank) {
       if (rank == odd) setenv("DLAUNCH_SHM", "0", 1);
       return sum_over("gloo");
     });
-    for (int rank = 0; rank < ranks; ++rank)
+    for (int rank = 0; rank < memory_ranks; ++rank)
       EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, rank == odd ? "messages" : "shared");
   }
 }
 
 TEST(HostMemory, IfOnlyOneRankWouldShareAllUseMessages) {
-  const auto results = run_processes(ranks, [](int rank) {
+  const auto results = run_processes(memory_ranks, [](int rank) {
     if (rank != 1) setenv("DLAUNCH_SHM", "0", 1);
     return sum_over("gloo");
   });
@@ -81,7 +81,7 @@ TEST(HostMemory, IfOnlyOneRankWouldShareAllUseMessages) {
 }
 
 TEST(HostMemory, TheBackendShmRejectsAGroupInWhichOneDoesNot) {
-  const auto results = run_processes(ranks, [](int rank) {
+  const auto results = run_processes(memory_ranks, [](int rank) {
     if (rank == 2) setenv("DLAUNCH_SHM", "0", 1);
     return error_of([] { sum_over("shm"); });
   });

@@ -76,7 +76,7 @@ TEST(Reachability, TravelsAsALine) {
   EXPECT_EQ(parse_reachability(to_text(two)), two);
   const Reachability none{{}, "it is down"};
   EXPECT_EQ(parse_reachability(to_text(none)), none);
-  EXPECT_EQ(to_text({{}, "two\nlines"}), "!two lines");
+  EXPECT_EQ(to_text(Reachability{{}, "two\nlines"}), "!two lines");
   EXPECT_EQ(parse_reachability("").problem, "it runs another version of libdlaunch");
 }
 

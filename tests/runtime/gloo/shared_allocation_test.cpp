@@ -24,7 +24,7 @@ using dlaunch::test::contains;
 using dlaunch::test::error_of;
 using dlaunch::test::run_processes;
 
-constexpr int ranks = 3;
+constexpr int allocation_ranks = 3;
 constexpr std::size_t counts[] = {0, 1, 5000, 300'000};
 
 bool all_are(std::span<const float> values, float wanted) {
@@ -59,8 +59,8 @@ std::string reduce_in(const SharedMemory& memory, const ProcessGroup& group, std
 
 std::string reduce_each_length(const ProcessGroup& group, bool is_shared) {
   for (const std::size_t count : counts) {
-    const SharedMemory memory = group.allocate_shared(count * ranks * sizeof(float));
-    if (memory.size() != count * ranks * sizeof(float)) return "another size";
+    const SharedMemory memory = group.allocate_shared(count * allocation_ranks * sizeof(float));
+    if (memory.size() != count * allocation_ranks * sizeof(float)) return "another size";
     if (memory.is_shared() != (is_shared && count > 0)) return "is_shared() is wrong";
     if (!all_are(memory.as<float>(), 0)) return "not zeros";
     if (std::string wrong = reduce_in(memory, group, count); !wrong.empty())
@@ -73,7 +73,7 @@ ProcessGroup world() { return dlaunch::new_group(); }
 
 TEST(SharedAllocation, ResultsAreRight) {
   for (const std::string backend : {"gloo", "shm"}) {
-    const auto results = run_processes(ranks, [&](int) {
+    const auto results = run_processes(allocation_ranks, [&](int) {
       dlaunch::init_process_group({.backend = backend});
       std::string result = reduce_each_length(world(), true);
       dlaunch::destroy_process_group();
@@ -84,12 +84,12 @@ TEST(SharedAllocation, ResultsAreRight) {
 }
 
 TEST(SharedAllocation, IsOrdinaryMemoryIfTheGroupSharesNone) {
-  const auto results = run_processes(ranks, [](int rank) {
+  const auto results = run_processes(allocation_ranks, [](int rank) {
     if (rank == 1) setenv("DLAUNCH_SHM", "0", 1);
     dlaunch::init_process_group();
     const ProcessGroup group = world();
     for (const std::size_t count : counts) {
-      const SharedMemory memory = group.allocate_shared(count * ranks * sizeof(float));
+      const SharedMemory memory = group.allocate_shared(count * allocation_ranks * sizeof(float));
       if (memory.is_shared() != (rank != 1 && count > 0)) return std::string("is_shared() is wrong");
       if (std::string wrong = reduce_in(memory, group, count); !wrong.empty()) return wrong;
     }
@@ -100,7 +100,7 @@ TEST(SharedAllocation, IsOrdinaryMemoryIfTheGroupSharesNone) {
 }
 
 TEST(SharedAllocation, ThreadsOfAProcessHaveOrdinaryMemory) {
-  dlaunch::run_ranks_as_threads(ranks, [](int /*rank*/) {
+  dlaunch::run_ranks_as_threads(allocation_ranks, [](int /*rank*/) {
     dlaunch::init_process_group({.backend = "threads"});
     EXPECT_EQ(reduce_each_length(world(), false), "ok");
     dlaunch::destroy_process_group();
@@ -109,9 +109,9 @@ TEST(SharedAllocation, ThreadsOfAProcessHaveOrdinaryMemory) {
 
 // Other groups of the same ranks read it in place, too; and so do those of the next world.
 TEST(SharedAllocation, OutlivesItsGroup) {
-  const auto results = run_processes(ranks, [](int rank) {
+  const auto results = run_processes(allocation_ranks, [](int rank) {
     dlaunch::init_process_group();
-    const SharedMemory memory = dlaunch::allocate_shared(300'000 * ranks * sizeof(float));
+    const SharedMemory memory = dlaunch::allocate_shared(300'000 * allocation_ranks * sizeof(float));
     const std::vector<int> some{0, 2};
     const ProcessGroup part = dlaunch::new_group(some);
     if (rank != 1) {
@@ -129,7 +129,7 @@ TEST(SharedAllocation, OutlivesItsGroup) {
 }
 
 TEST(SharedAllocation, ARankThatIsNoMemberGetsOrdinaryMemory) {
-  const auto results = run_processes(ranks, [](int rank) {
+  const auto results = run_processes(allocation_ranks, [](int rank) {
     dlaunch::init_process_group();
     const ProcessGroup part = dlaunch::new_group(std::vector<int>{0, 2});
     const bool is_shared = part.allocate_shared(100).is_shared();
@@ -142,9 +142,9 @@ TEST(SharedAllocation, ARankThatIsNoMemberGetsOrdinaryMemory) {
 
 // The parent's memory is as before, and still shared.
 TEST(SharedAllocation, AForkedProcessDoesNoHarm) {
-  const auto results = run_processes(ranks, [](int) {
+  const auto results = run_processes(allocation_ranks, [](int) {
     dlaunch::init_process_group();
-    std::optional<SharedMemory> memory = dlaunch::allocate_shared(300'000 * ranks * sizeof(float));
+    std::optional<SharedMemory> memory = dlaunch::allocate_shared(300'000 * allocation_ranks * sizeof(float));
     std::ranges::fill(memory->as<float>(), 1.0F);
     const pid_t child = fork();
     if (child == 0) {

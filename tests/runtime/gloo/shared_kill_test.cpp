@@ -29,7 +29,7 @@ using dlaunch::test::error_of;
 using dlaunch::test::ProcessBarrier;
 using dlaunch::test::run_processes;
 
-constexpr int ranks = 3;
+constexpr int killed_ranks = 3;
 
 // One operation with values that show whether the result is right; the same on all ranks, by `random`.
 class Operations {
@@ -40,7 +40,7 @@ class Operations {
   std::string next() {
     ++number_;
     const std::size_t count = std::size_t{1} << random_() % 19;  // up to 1 MiB
-    const int root = static_cast<int>(random_() % ranks);
+    const int root = static_cast<int>(random_() % killed_ranks);
     // Elsewhere, or where the others read it in place.
     const bool in_place = random_() % 2 == 0;
     const dlaunch::SharedMemory piece =
@@ -78,20 +78,20 @@ class Operations {
       case 8:
         return pass_on(own);
       default:
-        if (rank_ == root) dlaunch::send(Tensor::of(own), (root + 1) % ranks);
-        if (rank_ == (root + 1) % ranks) dlaunch::recv(Tensor::of(own), root);
-        return check(own, value_of(rank_ == (root + 1) % ranks ? root : rank_));
+        if (rank_ == root) dlaunch::send(Tensor::of(own), (root + 1) % killed_ranks);
+        if (rank_ == (root + 1) % killed_ranks) dlaunch::recv(Tensor::of(own), root);
+        return check(own, value_of(rank_ == (root + 1) % killed_ranks ? root : rank_));
     }
   }
 
  private:
-  static constexpr std::size_t all_of(std::size_t count) { return count * (1 + ranks); }
+  static constexpr std::size_t all_of(std::size_t count) { return count * (1 + killed_ranks); }
 
   // To the next rank, from the one before, without waiting in between.
   std::string pass_on(std::span<const float> own) {
-    const int before = (rank_ + ranks - 1) % ranks;
+    const int before = (rank_ + killed_ranks - 1) % killed_ranks;
     all_.assign(own.size(), -1);
-    const dlaunch::Work out = dlaunch::isend(Tensor::of(own), (rank_ + 1) % ranks);
+    const dlaunch::Work out = dlaunch::isend(Tensor::of(own), (rank_ + 1) % killed_ranks);
     const dlaunch::Work in = dlaunch::irecv(Tensor::of(all_), before);
     in.wait();
     out.wait();
@@ -106,8 +106,8 @@ class Operations {
     return "";
   }
   [[nodiscard]] std::string check_blocks(std::span<const float> values) const {
-    const std::size_t count = values.size() / ranks;
-    for (int rank = 0; rank < ranks; ++rank) {
+    const std::size_t count = values.size() / killed_ranks;
+    for (int rank = 0; rank < killed_ranks; ++rank) {
       const std::string wrong =
           check(values.subspan(static_cast<std::size_t>(rank) * count, count), value_of(rank));
       if (!wrong.empty()) return wrong;
@@ -125,13 +125,13 @@ class Operations {
 std::string go_on(int rank, int victim, const std::string& file) {
   dlaunch::InitOptions options;
   options.rank = rank < victim ? rank : rank - 1;
-  options.world_size = ranks - 1;
+  options.world_size = killed_ranks - 1;
   options.init_method = "file://" + file;
   dlaunch::init_process_group(options);
   std::vector<float> values(50000, 1);
   dlaunch::all_reduce(Tensor::of(values));
   dlaunch::destroy_process_group();
-  return values.back() == ranks - 1 ? "ok" : "the new group is wrong";
+  return values.back() == killed_ranks - 1 ? "ok" : "the new group is wrong";
 }
 
 class SharedKill : public testing::TestWithParam<unsigned> {};
@@ -140,13 +140,13 @@ INSTANTIATE_TEST_SUITE_P(AtARandomMoment, SharedKill, testing::Range(0U, 24U));
 TEST_P(SharedKill, SurvivorsNameTheRankAndGoOn) {
   const unsigned seed =
       GetParam() + (std::getenv("SHARED_KILL_SEED") ? std::atoi(std::getenv("SHARED_KILL_SEED")) : 0U);
-  const int victim = static_cast<int>(seed % ranks);
+  const int victim = static_cast<int>(seed % killed_ranks);
   const auto folder = std::filesystem::temp_directory_path() / ("shared_kill." + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   const std::string file = folder / std::to_string(seed);
-  const ProcessBarrier ready(ranks);
-  const auto results = run_processes(ranks, [&](int rank) -> std::string {
-    if (seed % 2 == 1 && rank == static_cast<int>(seed / 2 % ranks)) setenv("DLAUNCH_SHM", "0", 1);
+  const ProcessBarrier ready(killed_ranks);
+  const auto results = run_processes(killed_ranks, [&](int rank) -> std::string {
+    if (seed % 2 == 1 && rank == static_cast<int>(seed / 2 % killed_ranks)) setenv("DLAUNCH_SHM", "0", 1);
     dlaunch::init_process_group();
     Operations operations(rank, seed);
     ready.meet();
@@ -169,7 +169,7 @@ TEST_P(SharedKill, SurvivorsNameTheRankAndGoOn) {
     dlaunch::destroy_process_group();
     return go_on(rank, victim, file);
   });
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < killed_ranks; ++rank) {
     if (rank != victim) {
       EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, "ok") << "rank " << rank;
     }

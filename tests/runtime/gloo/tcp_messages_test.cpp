@@ -30,14 +30,14 @@ using test::soon;
 using Bytes = std::vector<std::byte>;
 using Event = AnySourceReceive::Event;
 
-Bytes bytes_of(std::size_t size, int value) { return Bytes(size, static_cast<std::byte>(value)); }
+Bytes bytes_with(std::size_t size, int value) { return Bytes(size, static_cast<std::byte>(value)); }
 
 // A receive that was given up keeps its place: the next one gets the next message.
 TEST(TcpMessages, AnAbandonedReceiveLosesItsMessageOnly) {
   std::latch abandoned(1);
   expect_success(connected(2, [&](TcpTransport& transport) {
-    const Bytes first = bytes_of(1'000'000, 1);
-    const Bytes second = bytes_of(1'000'000, 2);
+    const Bytes first = bytes_with(1'000'000, 1);
+    const Bytes second = bytes_with(1'000'000, 2);
     if (transport.rank() == 0) {
       abandoned.wait();
       const auto a = transport.post_send(1, 7, first);
@@ -60,8 +60,8 @@ TEST(TcpMessages, AnAbandonedReceiveLosesItsMessageOnly) {
 TEST(TcpMessages, AnAbandonedSendThatWaitsIsWithdrawn) {
   std::latch abandoned(1);
   expect_success(connected(2, [&](TcpTransport& transport) {
-    const Bytes first = bytes_of(1000, 1);
-    const Bytes second = bytes_of(1000, 2);
+    const Bytes first = bytes_with(1000, 1);
+    const Bytes second = bytes_with(1000, 2);
     if (transport.rank() == 0) {
       transport.post_send(1, 7, first).reset();
       abandoned.count_down();
@@ -88,11 +88,11 @@ TEST(TcpMessages, AnyRankMayBeReceivedFrom) {
           auto arrival = receive->wait(soon());
           while (arrival.event == Event::left) arrival = receive->wait(soon());  // those that are done
           ASSERT_EQ(arrival.event, Event::message);
-          EXPECT_EQ(in, bytes_of(length, arrival.peer));
+          EXPECT_EQ(in, bytes_with(length, arrival.peer));
           EXPECT_TRUE(senders.insert(arrival.peer).second);
         }
       } else {
-        const Bytes out = bytes_of(length, transport.rank());
+        const Bytes out = bytes_with(length, transport.rank());
         transport.post_send(0, 7, out)->wait(soon());
       }
       transport.shutdown(soon());
@@ -145,7 +145,7 @@ TEST(TcpMessages, AReceiveFromAnyRankReportsEachLeaverOnce) {
 TEST(TcpMessages, AMessageComesBeforeTheLeaveOfItsSender) {
   for (int round = 0; round < 10; ++round) {
     expect_success(connected(2, [&](TcpTransport& transport) {
-      const Bytes out = bytes_of(50'000, 3);
+      const Bytes out = bytes_with(50'000, 3);
       if (transport.rank() == 1) {
         transport.post_send(0, 7, out)->wait(soon());
       } else {
@@ -163,7 +163,7 @@ TEST(TcpMessages, AMessageComesBeforeTheLeaveOfItsSender) {
 TEST(TcpMessages, AReceiveFromAnyRankCanBeRetracted) {
   std::latch retracted(1);
   expect_success(connected(2, [&](TcpTransport& transport) {
-    const Bytes out = bytes_of(10, 3);
+    const Bytes out = bytes_with(10, 3);
     if (transport.rank() == 1) {
       retracted.wait();
       transport.post_send(0, 7, out)->wait(soon());

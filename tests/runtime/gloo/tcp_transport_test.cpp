@@ -22,17 +22,19 @@
 #include "store/client/hash_store.h"
 #include "tests/runtime/collectives/thread_transport.h"
 #include "tests/runtime/gloo/tcp_ranks.h"
+#include "tests/runtime/point_to_point/eager_channel_cases.h"
 
 namespace dlaunch::internal {
 namespace {
 
 using test::connected;
 using test::expect_success;
+using test::network_error_of;
 using test::on_threads;
 using test::soon;
 
 // Notifies other threads of an event.
-class Event {
+class Occasion {
  public:
   void happen() {
     const std::lock_guard lock(mutex_);
@@ -50,17 +52,7 @@ class Event {
   bool happened_ = false;  // protected by mutex_
 };
 
-template <class F>
-std::string error_of(const F& f) {
-  try {
-    f();
-  } catch (const DistNetworkError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-std::vector<std::byte> message(std::size_t size, int seed) {
+std::vector<std::byte> numbered_bytes(std::size_t size, int seed) {
   std::vector<std::byte> bytes(size);
   for (std::size_t i = 0; i < size; ++i)
     bytes[i] = static_cast<std::byte>(i * 31 + static_cast<std::size_t>(seed));
@@ -73,7 +65,7 @@ std::string beside(const std::string& contact, Deadline deadline = soon(),
   const auto store = std::make_shared<HashStore>();
   const auto keys = backend_store(store);
   keys->set("contact/1", contact);
-  return error_of([&] {
+  return network_error_of([&] {
     TcpTransport({*keys, 0, 2, "test", std::chrono::seconds(60), deadline, "127.0.0.1", check},
                  std::make_shared<Endpoint>("127.0.0.1"));
   });
@@ -142,7 +134,7 @@ TEST(TcpTransport, MessagesOfASlotKeepTheirOrder) {
     std::vector<std::vector<std::byte>> in;
     std::vector<std::unique_ptr<Transfer>> transfers;
     for (int i = 0; i < 20; ++i) {
-      out.push_back(message(i % 3 == 0 ? 100000 : 10, i));
+      out.push_back(numbered_bytes(i % 3 == 0 ? 100000 : 10, i));
       in.emplace_back(out.back().size());
       transfers.push_back(transport.post_send(peer, 7, out.back()));
       transfers.push_back(transport.post_recv(peer, 7, in.back()));
@@ -156,8 +148,8 @@ TEST(TcpTransport, MessagesOfASlotKeepTheirOrder) {
 TEST(TcpTransport, AReceiveMayBeLongerThanItsMessage) {
   expect_success(connected(2, [](TcpTransport& transport) {
     const int peer = 1 - transport.rank();
-    const auto out = message(10, 1);
-    auto in = message(20, 2);
+    const auto out = numbered_bytes(10, 1);
+    auto in = numbered_bytes(20, 2);
     const auto before = in;
     const auto receive = transport.post_recv(peer, 1, in);
     transport.post_send(peer, 1, out)->wait(soon());
@@ -170,7 +162,7 @@ TEST(TcpTransport, AReceiveMayBeLongerThanItsMessage) {
 
 TEST(TcpTransport, ARankSendsToItself) {
   expect_success(connected(2, [](TcpTransport& transport) {
-    const auto out = message(1000, transport.rank());
+    const auto out = numbered_bytes(1000, transport.rank());
     std::vector<std::byte> in(1000);
     const auto receive = transport.post_recv(transport.rank(), 3, in);
     transport.post_send(transport.rank(), 3, out)->wait(soon());
@@ -185,12 +177,13 @@ TEST(TcpTransport, WorldOfOneNeedsNoPeer) {
 }
 
 TEST(TcpTransport, ADeadlineEndsAWaitAndLeavesTheOthersAlone) {
-  Event tried;
+  Occasion tried;
   expect_success(connected(3, [&](TcpTransport& transport) {
     std::vector<std::byte> in(4);
     if (transport.rank() == 0) {
       const auto never = transport.post_recv(1, 1, in);
-      const std::string error = error_of([&] { never->wait(deadline_after(std::chrono::milliseconds(30))); });
+      const std::string error =
+          network_error_of([&] { never->wait(deadline_after(std::chrono::milliseconds(30))); });
       EXPECT_EQ(error, "peer 1: it did not send a message before the deadline");
       tried.happen();
     }
@@ -198,19 +191,19 @@ TEST(TcpTransport, ADeadlineEndsAWaitAndLeavesTheOthersAlone) {
     // The connections have survived.
     const int peer = (transport.rank() + 1) % 3;
     const auto receive = transport.post_recv((transport.rank() + 2) % 3, 2, in);
-    transport.post_send(peer, 2, message(4, 1))->wait(soon());
+    transport.post_send(peer, 2, numbered_bytes(4, 1))->wait(soon());
     receive->wait(soon());
-    EXPECT_EQ(in, message(4, 1));
+    EXPECT_EQ(in, numbered_bytes(4, 1));
     transport.shutdown(soon());
   }));
 }
 
 TEST(TcpTransport, AWaitMayEndBeforeItsMessageAndBeRepeated) {
-  Event tried;
+  Occasion tried;
   expect_success(connected(2, [&](TcpTransport& transport) {
     if (transport.rank() == 1) {
       tried.wait();
-      transport.post_send(0, 1, message(4, 1))->wait(soon());
+      transport.post_send(0, 1, numbered_bytes(4, 1))->wait(soon());
     } else {
       std::vector<std::byte> in(4);
       const auto receive = transport.post_recv(1, 1, in);
@@ -218,8 +211,8 @@ TEST(TcpTransport, AWaitMayEndBeforeItsMessageAndBeRepeated) {
       EXPECT_FALSE(receive->wait_until(deadline_after(std::chrono::milliseconds(1))));
       tried.happen();
       EXPECT_TRUE(receive->wait_until(soon()));
-      EXPECT_EQ(in, message(4, 1));
-      EXPECT_EQ(error_of([&] { transport.post_recv(1, 2, in)->wait_until(soon()); }),
+      EXPECT_EQ(in, numbered_bytes(4, 1));
+      EXPECT_EQ(network_error_of([&] { transport.post_recv(1, 2, in)->wait_until(soon()); }),
                 "peer 1: it has left the group");
     }
     transport.shutdown(soon());
@@ -234,21 +227,21 @@ TEST(TcpTransport, AbortFromAnotherThreadEndsTheWaits) {
     all_wait.arrive_and_wait();
     if (transport.rank() == 0) {
       std::thread aborter([&] { transport.abort("the disk is full"); });
-      EXPECT_EQ(error_of([&] { never->wait(soon()); }), "the disk is full");
+      EXPECT_EQ(network_error_of([&] { never->wait(soon()); }), "the disk is full");
       aborter.join();
-      EXPECT_EQ(error_of([&] { transport.post_recv(1, 2, in); }), "the disk is full");
+      EXPECT_EQ(network_error_of([&] { transport.post_recv(1, 2, in); }), "the disk is full");
     } else {
       // Rank 1 does not wait for rank 0, but still gets the reason: from rank 0 or through rank 2.
-      const std::string error = error_of([&] { never->wait(soon()); });
+      const std::string error = network_error_of([&] { never->wait(soon()); });
       EXPECT_NE(error.find("it gave up: the disk is full"), std::string::npos) << error;
       transport.abort("another reason comes too late");
-      EXPECT_EQ(error_of([&] { transport.post_recv(0, 2, in); }), error);
+      EXPECT_EQ(network_error_of([&] { transport.post_recv(0, 2, in); }), error);
     }
   }));
 }
 
 TEST(TcpTransport, LeavingFailsOnlyRanksThatNeedThePeer) {
-  Event left;
+  Occasion left;
   expect_success(connected(3, [&](TcpTransport& transport) {
     if (transport.rank() == 2) {
       transport.shutdown(soon());
@@ -259,9 +252,9 @@ TEST(TcpTransport, LeavingFailsOnlyRanksThatNeedThePeer) {
     const int peer = 1 - transport.rank();
     const auto receive = transport.post_recv(peer, 1, in);
     left.wait();
-    transport.post_send(peer, 1, message(4, 1))->wait(soon());
+    transport.post_send(peer, 1, numbered_bytes(4, 1))->wait(soon());
     receive->wait(soon());
-    EXPECT_EQ(error_of([&] { transport.post_recv(2, 1, in)->wait(soon()); }),
+    EXPECT_EQ(network_error_of([&] { transport.post_recv(2, 1, in)->wait(soon()); }),
               "peer 2: it has left the group");
     transport.shutdown(soon());
   }));
@@ -270,9 +263,9 @@ TEST(TcpTransport, LeavingFailsOnlyRanksThatNeedThePeer) {
 // A message arrives although the sender leaves at once and the receiver is not in any call.
 TEST(TcpTransport, ShutdownLosesNothing) {
   for (int round = 0; round < 20; ++round) {
-    Event left;
+    Occasion left;
     expect_success(connected(2, [&](TcpTransport& transport) {
-      const auto sent = message(300000, round);
+      const auto sent = numbered_bytes(300000, round);
       if (transport.rank() == 0) {
         transport.post_send(1, 1, sent)->wait(soon());
         transport.shutdown(soon());

@@ -40,25 +40,25 @@ RendezvousOptions options(int rank, int size, Deadline deadline = soon()) {
   return result;
 }
 
-GroupDescription description(int rank, int size) {
+GroupDescription one_device(int rank, int size) {
   return {"test", rank, size, std::chrono::seconds(60), "threads"};
 }
 
-bool works(std::string& /*reason*/) { return true; }
+bool is_there(std::string& /*reason*/) { return true; }
 // On rank 1 alone.
 std::unique_ptr<Backend> fail_on_one(const BackendContext& context) {
   if (context.rank == 1) throw DistBackendError("no memory for the network card");
   (void)context.store.get("never set", context.deadline);
   return nullptr;
 }
-const BackendModule half_broken{backend_abi_version, "half_broken", "cpu", works, fail_on_one};
+const BackendModule half_broken{backend_abi_version, "half_broken", "cpu", is_there, fail_on_one};
 
 TEST(GroupRendezvous, MembersMeetAndConnect) {
   const auto store = std::make_shared<HashStore>();
   expect_success(on_threads(3, [&](int rank) {
     GroupRendezvous meeting(store, options(rank, 3));
     EXPECT_EQ(meeting.meet().size(), 3U);
-    const GroupDescription group = description(rank, 3);
+    const GroupDescription group = one_device(rank, 3);
     auto backends = meeting.connect({{&threads_module(), {Device::Kind::cpu}}}, group, "");
     ASSERT_EQ(backends.size(), 1U);
     const auto made = make_group(group, std::move(backends), store, "identity", false);
@@ -78,7 +78,7 @@ TEST(GroupRendezvous, AFailureOnOneRankEndsTheWaitsOfAll) {
     meeting.detect_failures(meeting.meet(), std::nullopt, nullptr);
     errors[static_cast<std::size_t>(rank)] = error_of([&] {
       try {
-        (void)meeting.connect({{&half_broken, {Device::Kind::cpu}}}, description(rank, 3), "");
+        (void)meeting.connect({{&half_broken, {Device::Kind::cpu}}}, one_device(rank, 3), "");
       } catch (...) {
         meeting.report_failure(std::current_exception(), [] {});
         throw;

@@ -22,7 +22,8 @@ using test::expect_success;
 using test::in_groups;
 
 // Elements of float: none, one, on both sides of the limit of short messages, several MiB.
-const std::vector<std::size_t> lengths = {0, 1, 1000, short_message / 4, short_message / 4 + 1, 1'000'003};
+const std::vector<std::size_t> message_lengths = {0,        1, 1000, short_message / 4, short_message / 4 + 1,
+                                                  1'000'003};
 
 std::vector<float> values_of(int from, int to, std::size_t count) {
   std::vector<float> values(count);
@@ -39,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(PointToPoint, Messages, testing::Values(1, 2, 3, 4, 5, 
 TEST_P(Messages, EveryRankSendsToEveryRankItselfToo) {
   const int size = GetParam();
   expect_success(in_groups(size, [&](const ProcessGroup& group) {
-    for (const std::size_t count : lengths) {
+    for (const std::size_t count : message_lengths) {
       std::vector<std::vector<float>> out;
       std::vector<std::vector<float>> in;
       out.reserve(static_cast<std::size_t>(size));

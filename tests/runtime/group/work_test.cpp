@@ -23,7 +23,9 @@
 namespace dlaunch::internal {
 namespace {
 
-std::exception_ptr error(const std::string& text) { return std::make_exception_ptr(DistNetworkError(text)); }
+std::exception_ptr network_error(const std::string& text) {
+  return std::make_exception_ptr(DistNetworkError(text));
+}
 
 TEST(Work, MadeByDefaultHasSucceeded) {
   const Work work;
@@ -42,12 +44,12 @@ TEST(Work, UnobservedErrorIsLogged) {
   });
   {
     const WorkSource unseen;
-    unseen.fail(error("lost"));
+    unseen.fail(network_error("lost"));
     const WorkSource waited;
-    waited.fail(error("waited for"));
+    waited.fail(network_error("waited for"));
     EXPECT_THROW(waited.work().wait(), DistNetworkError);
     const WorkSource asked;
-    asked.fail(error("asked for"));
+    asked.fail(network_error("asked for"));
     EXPECT_TRUE(asked.work().exception());
     const WorkSource good;
     good.succeed();
@@ -80,7 +82,7 @@ TEST(Work, OnAStreamTheCallersStreamWaitsInItsPlace) {
 TEST(Work, OnAStreamAFailureIsThrownByTheNextCall) {
   const WorkSource source([] { return true; });
   source.work().wait();
-  source.fail(error("lost"));
+  source.fail(network_error("lost"));
   EXPECT_FALSE(source.work().order_stream());
   EXPECT_FALSE(source.work().is_success());
   EXPECT_THROW(source.work().wait(), DistNetworkError);
@@ -103,9 +105,9 @@ TEST(Work, TheFirstEndCounts) {
   const Work work = source.work();
   EXPECT_FALSE(work.is_completed());
   EXPECT_FALSE(work.is_success());
-  source.fail(error("first"));
+  source.fail(network_error("first"));
   source.succeed();
-  source.fail(error("second"));
+  source.fail(network_error("second"));
   EXPECT_TRUE(work.is_completed());
   EXPECT_FALSE(work.is_success());
   for (int i = 0; i < 2; ++i) {
@@ -141,7 +143,7 @@ TEST(Work, CallbacksRunOnce) {
   source.work().then([&](const Work& work) { calls.push_back(work.is_success() ? "good" : "bad"); });
   EXPECT_TRUE(calls.empty());
   source.succeed();
-  source.fail(error("late"));
+  source.fail(network_error("late"));
   EXPECT_EQ(calls, std::vector<std::string>{"good"});
   source.work().then([&](const Work&) { calls.emplace_back("at once"); });
   EXPECT_EQ(calls.back(), "at once");
@@ -180,7 +182,7 @@ TEST(Work, OthersFindItCompletedWhenItsCallbacksHaveReturned) {
     if (succeeds) {
       source.succeed();
     } else {
-      source.fail(error("lost"));
+      source.fail(network_error("lost"));
     }
     waiter.join();
     EXPECT_TRUE(work.is_completed());
@@ -222,7 +224,7 @@ TEST(Work, HasAFuture) {
   good.work().synchronize();
   const WorkSource bad;
   std::future<void> fails = bad.work().get_future();
-  bad.fail(error("broken"));
+  bad.fail(network_error("broken"));
   EXPECT_THROW(fails.get(), DistNetworkError);
   EXPECT_THROW(bad.work().synchronize(), DistNetworkError);
   Work().get_future().get();

@@ -14,10 +14,10 @@
 namespace dlaunch::internal {
 namespace {
 
-constexpr const char* here = "127.0.0.1";
+constexpr const char* loopback = "127.0.0.1";
 
 TEST(LivenessSocket, IsClosedWithItsOwner) {
-  std::unique_ptr<LivenessSocket> liveness_socket = LivenessSocket::open(here);
+  std::unique_ptr<LivenessSocket> liveness_socket = LivenessSocket::open(loopback);
   const std::string address = liveness_socket->address();
   EXPECT_TRUE(address.starts_with("127.0.0.1 ")) << address;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(LivenessSocket::is_closed(address));
@@ -38,7 +38,7 @@ TEST(LivenessSocket, SupportsIpv6) {
 
 // A child that goes on when its parent has died must not seem to be the parent.
 TEST(LivenessSocket, IsNotKeptOpenByACopyOfTheProcess) {
-  std::unique_ptr<LivenessSocket> liveness_socket = LivenessSocket::open(here);
+  std::unique_ptr<LivenessSocket> liveness_socket = LivenessSocket::open(loopback);
   const std::string address = liveness_socket->address();
   int runs[2];
   ASSERT_EQ(pipe(runs), 0);
@@ -68,7 +68,7 @@ TEST(LivenessSocket, IsNotReportedClosedAtAnInvalidAddress) {
 
 // Many ranks look at one of them while its process is busy.
 TEST(LivenessSocket, AcceptsAllThatWait) {
-  const std::unique_ptr<LivenessSocket> liveness_socket = LivenessSocket::open(here);
+  const std::unique_ptr<LivenessSocket> liveness_socket = LivenessSocket::open(loopback);
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 200; ++i) EXPECT_FALSE(LivenessSocket::is_closed(liveness_socket->address()));
     liveness_socket->accept_and_close();
@@ -76,8 +76,8 @@ TEST(LivenessSocket, AcceptsAllThatWait) {
 }
 
 TEST(LivenessSocket, EachHasItsOwnAddress) {
-  const auto one = LivenessSocket::open(here);
-  auto other = LivenessSocket::open(here);
+  const auto one = LivenessSocket::open(loopback);
+  auto other = LivenessSocket::open(loopback);
   EXPECT_NE(one->address(), other->address());
   const std::string gone = other->address();
   other.reset();

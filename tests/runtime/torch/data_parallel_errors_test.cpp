@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlaunch/torch/data_parallel.h"
+#include "tests/runtime/torch/expect_has.h"
 #include "tests/runtime/torch/on_ranks.h"
 #include "tests/runtime/torch/small_nets.h"
 
@@ -18,9 +19,6 @@ using small_nets::loss_of;
 using small_nets::Net;
 using test::error_of;
 using test::on_ranks;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-#define EXPECT_HAS(text, part) EXPECT_PRED2(has, text, part)
 
 TEST(DataParallelErrors, OtherShapesNameRankAndParameter) {
   on_ranks(3, [](int rank) {

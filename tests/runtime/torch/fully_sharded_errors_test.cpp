@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dlaunch/torch/fully_sharded.h"
+#include "tests/runtime/torch/expect_has.h"
 #include "tests/runtime/torch/on_ranks.h"
 #include "tests/runtime/torch/small_nets.h"
 
@@ -42,9 +43,6 @@ using small_nets::batch;
 using small_nets::Net;
 using test::error_of;
 using test::on_ranks;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-#define EXPECT_HAS(text, part) EXPECT_PRED2(has, text, part)
 
 template <class Module>
 std::string error_of_making(const Module& module, std::vector<std::string> units) {

@@ -22,9 +22,9 @@ using small_nets::set_parameters;
 using test::error_of;
 using test::on_ranks;
 
-constexpr int ranks = 3;
+constexpr int joined_ranks = 3;
 // By rank: rank 0, whose buffers count otherwise, is the first to finish.
-constexpr int batches[ranks] = {1, 4, 3};
+constexpr int batches[joined_ranks] = {1, 4, 3};
 
 at::Tensor data_of(int rank, int step) { return batch(10 * rank + step, 6); }
 
@@ -44,14 +44,14 @@ std::vector<at::Tensor> expected(bool by_all, double rate) {
   for (int step = 0; step < 4; ++step) {
     net->zero_grad();
     int with_data = 0;
-    for (int rank = 0; rank < ranks; ++rank) {
+    for (int rank = 0; rank < joined_ranks; ++rank) {
       if (step >= batches[rank]) continue;
       ++with_data;
       loss_of(net(data_of(rank, step))).backward();
     }
     const at::NoGradGuard no_grad;
     for (at::Tensor& parameter : net->parameters())
-      parameter -= rate * parameter.grad() / (by_all ? ranks : with_data);
+      parameter -= rate * parameter.grad() / (by_all ? joined_ranks : with_data);
   }
   return net->parameters();
 }
@@ -60,7 +60,7 @@ class JoinInEachForm : public testing::TestWithParam<std::tuple<bool, bool, bool
 
 TEST_P(JoinInEachForm, AllTrainToTheEndOfTheLongest) {
   const auto& [by_all, views, unused] = GetParam();
-  on_ranks(ranks, [&](int rank) {
+  on_ranks(joined_ranks, [&](int rank) {
     Net net;
     set_parameters(*net, 0, 0.3);
     DistributedDataParallel model(

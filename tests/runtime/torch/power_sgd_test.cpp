@@ -29,7 +29,7 @@ constexpr int width = 32;                                     // of the layer `e
 constexpr std::int64_t elements = 32 * 5 + 32 * 33 + 2 * 33;  // of all gradients
 
 // Two buckets, or each gradient in one.
-DataParallelOptions small(bool smallest = true) {
+DataParallelOptions small_buckets(bool smallest = true) {
   DataParallelOptions options;
   options.first_bucket_bytes = 16;
   if (smallest) options.bucket_cap_mb = 0;
@@ -62,7 +62,7 @@ TEST_P(Exact, GradientsOfNoHigherRankAreThoseOfAllReduce) {
     const int inputs = epsilon == 0 ? 4 : 2;
     Net net(width);
     set_parameters(*net, 0.5, 0.3);
-    DistributedDataParallel model(net, small(warm));
+    DistributedDataParallel model(net, small_buckets(warm));
     const PowerSgd power_sgd({.matrix_approximation_rank = inputs,
                               .start_powerSGD_iter = 2,
                               .min_compression_rate = 6. / inputs,
@@ -109,7 +109,7 @@ double distance_of_mean(bool feedback, bool warm) {
   on_ranks(2, [&](int rank) {
     Net net(width);
     set_parameters(*net, 0.5, 0.3);
-    DistributedDataParallel model(net, small());
+    DistributedDataParallel model(net, small_buckets());
     model.register_comm_hook(
         PowerSgd({.start_powerSGD_iter = 2, .use_error_feedback = feedback, .warm_start = warm}).hook());
     at::Tensor sum = ::torch::zeros({width, width});
@@ -135,7 +135,7 @@ double loss_after_training(bool compresses) {
   on_ranks(2, [&](int rank) {
     Net net(width);
     set_parameters(*net, 0.5, 0.3);
-    DistributedDataParallel model(net, small());
+    DistributedDataParallel model(net, small_buckets());
     if (compresses)
       model.register_comm_hook(PowerSgd({.matrix_approximation_rank = 2, .start_powerSGD_iter = 2}).hook());
     ::torch::optim::SGD optimizer(model.parameters(), ::torch::optim::SGDOptions(0.01).momentum(0.9));
@@ -163,7 +163,7 @@ TEST(PowerSgd, FirstStepsAndSmallGradientsAreReducedWhole) {
   on_ranks(2, [](int rank) {
     Net net;  // 5 x 5 at most
     set_parameters(*net, 0.5);
-    DistributedDataParallel model(net, small());
+    DistributedDataParallel model(net, small_buckets());
     std::vector<std::uint64_t> logged;
     const PowerSgd power_sgd({.matrix_approximation_rank = 2,
                               .start_powerSGD_iter = 2,

@@ -8,9 +8,7 @@ it work together.
 """
 
 import argparse
-import ctypes
 import functools
-import glob
 import hashlib
 import importlib.util
 import os
@@ -98,7 +96,8 @@ def build():
 @functools.cache
 def module():
     """The module of C++, or None if it has not been built."""
-    if os.environ.get("DLAUNCH_TORCH_EXTENSION") == "0" or not os.path.exists(_path()):
+    # Most have built none: their sources are not read at the start of each rank.
+    if os.environ.get("DLAUNCH_TORCH_EXTENSION") == "0" or not os.path.isdir(_folder()) or not os.path.exists(_path()):
         return None
     spec = importlib.util.spec_from_file_location(_NAME, _path())
     made = importlib.util.module_from_spec(spec)

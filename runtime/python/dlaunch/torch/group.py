@@ -3,7 +3,6 @@
 import ctypes
 import hashlib
 import sys
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -21,15 +20,14 @@ _Backend = torch._C._distributed_c10d.Backend
 HAS_BACKENDS_IN_PYTHON = hasattr(dist.Backend, "_ensure_backend_registered")
 
 
-def _form(store, rank, size, timeout, job_ranks, name):
-    limit = milliseconds(timeout)
+def _form(store, rank, size, timeout_ms, job_ranks, name):
     if job_ranks:
         # PyTorch may name groups of other ranks alike (new_subgroups with a group), and give them one part of the store.
         members = ",".join(str(member) for member in job_ranks)
         store = dist.PrefixStore(f"dlaunch/{hashlib.sha256(members.encode()).hexdigest()[:16]}", store)
-    own = store_of(store, limit)
+    own = store_of(store, timeout_ms)
     group = ctypes.c_void_p()
-    options = SeparateGroupOptions(store=own, rank=rank, world_size=size, timeout_ms=limit, name=name.encode())
+    options = SeparateGroupOptions(store=own, rank=rank, world_size=size, timeout_ms=timeout_ms, name=name.encode())
     if job_ranks:
         options.ranks = (ctypes.c_int * size)(*job_ranks)
     try:
@@ -39,16 +37,12 @@ def _form(store, rank, size, timeout, job_ranks, name):
     return group
 
 
-def _form_part(store, rank, size, timeout_ms, job_ranks, name):
-    return _form(store, rank, size, timedelta(milliseconds=timeout_ms), job_ranks, name)
-
-
 class _Formed(GroupCalls):
     def _make(self, store, rank, size, timeout, job_ranks, name):
         self._store = store  # PyTorch's server may live in it
         self._default_timeout = timeout
         self._job_ranks = list(job_ranks) or list(range(size))
-        self._group = _form(store, rank, size, timeout, job_ranks, name)
+        self._group = _form(store, rank, size, milliseconds(timeout), job_ranks, name)
 
     # What PyTorch asks of a backend. Its own answers for one in Python call themselves without end.
     supports_coalescing = False  # in one call: several messages begin one by one, as with gloo
@@ -192,13 +186,13 @@ def make(opts, frame, kinds=None, other_devices=None):
     job_ranks = list(opts.global_ranks_in_group or [])
     name = f"group {opts.group_id}" if job_ranks else "default"
     if extension.module():
-        group = _form(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks, name)
-        made = extension.make(group, opts.store, opts.group_rank, job_ranks or list(range(opts.group_size)), milliseconds(opts.timeout),
-                              _form_part, other_devices, _is_alone(frame))
+        timeout_ms = milliseconds(opts.timeout)
+        group = _form(opts.store, opts.group_rank, opts.group_size, timeout_ms, job_ranks, name)
+        made = extension.make(group, opts.store, opts.group_rank, job_ranks or list(range(opts.group_size)), timeout_ms, _form,
+                              other_devices, _is_alone(frame))
         return _for_all_devices(made, frame) if isinstance(made, dist.ProcessGroup) else made
     kind = DlaunchProcessGroup if _is_alone(frame) else DlaunchBackend
     if kind is DlaunchBackend and not HAS_BACKENDS_IN_PYTHON:
         raise RuntimeError(f"backend dlaunch cannot be that of one device beside others in PyTorch {torch.__version__}: use 2.14 or newer, "
                            "or name it alone, as in init_process_group('dlaunch')")
-    return (kinds or {}).get(kind, kind)(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks,
-                name)
+    return (kinds or {}).get(kind, kind)(opts.store, opts.group_rank, opts.group_size, opts.timeout, job_ranks, name)

@@ -75,8 +75,8 @@ def _replaces(make_gloo):
     def create(opts, backend_options):
         from dlaunch.torch import group
 
-        gloo = _Gloo(make_gloo, opts, backend_options)
-        made = group.make(opts, sys._getframe(1), _kinds(), gloo.get)
+        made = group.make(opts, sys._getframe(1), _kinds(), lambda: gloo.get())
+        gloo = _Gloo(make_gloo, opts, backend_options)  # changes opts.store: behind the group that is formed in it
         if isinstance(made, tuple(_kinds().values())):
             made._gloo = gloo
         _note_use()

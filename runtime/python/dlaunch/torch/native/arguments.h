@@ -50,11 +50,6 @@ inline const Tensors& one_list(const std::vector<Tensors>& lists) {
   return lists[0];
 }
 
-inline Tensors joined(Tensors first, const Tensors& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 inline bool have_one_dtype(const Tensors& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) {
     return tensor.scalar_type() == tensors[0].scalar_type();

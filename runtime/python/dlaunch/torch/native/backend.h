@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,7 +64,7 @@ class Backend final : public c10d::Backend {
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override {
     const at::Tensor& tensor = one(tensors);
     if (tensor.layout() != at::kStrided) return all_reduce_sparse(tensor, opts);
-    if (const auto other = elsewhere(tensors)) return other->allreduce(tensors, opts);
+    if (const auto other = elsewhere({tensors})) return other->allreduce(tensors, opts);
     const Reduction reduction(opts.reduceOp);
     Prepared prepared;
     const Views views = Views::reduced({prepared.output(tensor, true)}, reduction.op);
@@ -79,7 +80,7 @@ class Backend final : public c10d::Backend {
     return all_reduce_sparse(one(tensors), opts);
   }
   WorkPointer allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) override {
-    if (const auto other = elsewhere(tensors)) return other->allreduce_coalesced(tensors, opts);
+    if (const auto other = elsewhere({tensors})) return other->allreduce_coalesced(tensors, opts);
     const Reduction reduction(opts.reduceOp);
     if (reduction.factor || !have_one_dtype(tensors)) {
       return each(tensors.size(), [&](std::size_t i) {
@@ -96,7 +97,7 @@ class Backend final : public c10d::Backend {
                  });
   }
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override {
-    if (const auto other = elsewhere(tensors)) return other->broadcast(tensors, opts);
+    if (const auto other = elsewhere({tensors})) return other->broadcast(tensors, opts);
     Prepared prepared;
     const Views views = Views::moved({prepared.output(one(tensors), true)});
     return start(opts, c10d::OpType::BROADCAST, std::move(prepared), tensors,
@@ -105,7 +106,7 @@ class Backend final : public c10d::Backend {
                  });
   }
   WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override {
-    if (const auto other = elsewhere(tensors)) return other->reduce(tensors, opts);
+    if (const auto other = elsewhere({tensors})) return other->reduce(tensors, opts);
     const Reduction reduction(opts.reduceOp);
     Prepared prepared;
     const Views views = Views::reduced({prepared.output(one(tensors), true)}, reduction.op);
@@ -121,7 +122,7 @@ class Backend final : public c10d::Backend {
   WorkPointer allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                         const c10d::AllgatherOptions& opts) override {
     const Tensors& all = one_list(outputs);
-    if (const auto other = elsewhere(joined(all, inputs))) return other->allgather(outputs, inputs, opts);
+    if (const auto other = elsewhere({all, inputs})) return other->allgather(outputs, inputs, opts);
     Prepared prepared;
     const Views into = Views::moved(prepared.outputs(all));
     const Views from = Views::moved({prepared.input(one(inputs))});
@@ -153,7 +154,7 @@ class Backend final : public c10d::Backend {
   }
   WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                               const c10d::AllgatherOptions& opts) override {
-    if (const auto other = elsewhere(joined(outputs, inputs)))
+    if (const auto other = elsewhere({outputs, inputs}))
       return other->allgather_into_tensor_coalesced(outputs, inputs, opts);
     if (!have_one_dtype(inputs))
       return each(inputs.size(),
@@ -170,7 +171,7 @@ class Backend final : public c10d::Backend {
   WorkPointer gather(std::vector<Tensors>& outputs, Tensors& inputs,
                      const c10d::GatherOptions& opts) override {
     const Tensors all = outputs.empty() || outputs[0].empty() ? Tensors{} : one_list(outputs);
-    if (const auto other = elsewhere(joined(all, inputs))) return other->gather(outputs, inputs, opts);
+    if (const auto other = elsewhere({all, inputs})) return other->gather(outputs, inputs, opts);
     Prepared prepared;
     const Views into = Views::moved(prepared.outputs(all));
     const Views from = Views::moved({prepared.input(one(inputs))});
@@ -183,7 +184,7 @@ class Backend final : public c10d::Backend {
   WorkPointer scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                       const c10d::ScatterOptions& opts) override {
     const Tensors all = inputs.empty() || inputs[0].empty() ? Tensors{} : one_list(inputs);
-    if (const auto other = elsewhere(joined(all, outputs))) return other->scatter(outputs, inputs, opts);
+    if (const auto other = elsewhere({all, outputs})) return other->scatter(outputs, inputs, opts);
     Prepared prepared;
     const Views into = Views::moved({prepared.output(one(outputs))});
     const Views from = Views::moved(prepared.inputs(all));
@@ -197,8 +198,7 @@ class Backend final : public c10d::Backend {
   WorkPointer reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                              const c10d::ReduceScatterOptions& opts) override {
     const Tensors& all = one_list(inputs);
-    if (const auto other = elsewhere(joined(all, outputs)))
-      return other->reduce_scatter(outputs, inputs, opts);
+    if (const auto other = elsewhere({all, outputs})) return other->reduce_scatter(outputs, inputs, opts);
     const Reduction reduction(opts.reduceOp);
     Prepared prepared;
     const Views into = Views::reduced({prepared.output(one(outputs))}, reduction.op);
@@ -231,7 +231,7 @@ class Backend final : public c10d::Backend {
   }
   WorkPointer reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                               const c10d::ReduceScatterOptions& opts) override {
-    if (const auto other = elsewhere(joined(outputs, inputs)))
+    if (const auto other = elsewhere({outputs, inputs}))
       return other->reduce_scatter_tensor_coalesced(outputs, inputs, opts);
     const Reduction reduction(opts.reduceOp);
     if (reduction.factor || !have_one_dtype(inputs)) {
@@ -249,7 +249,7 @@ class Backend final : public c10d::Backend {
   }
 
   WorkPointer alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override {
-    if (const auto other = elsewhere(joined(outputs, inputs))) return other->alltoall(outputs, inputs, opts);
+    if (const auto other = elsewhere({outputs, inputs})) return other->alltoall(outputs, inputs, opts);
     Prepared prepared;
     const Views into = Views::moved(prepared.outputs(outputs));
     const Views from = Views::moved(prepared.inputs(inputs));
@@ -289,7 +289,7 @@ class Backend final : public c10d::Backend {
   }
 
   WorkPointer send(Tensors& tensors, int to, int tag) override {
-    if (const auto other = elsewhere(tensors)) return other->send(tensors, to, tag);
+    if (const auto other = elsewhere({tensors})) return other->send(tensors, to, tag);
     Prepared prepared;
     const Views views = Views::moved({prepared.input(one(tensors))});
     return start_message(c10d::OpType::SEND, std::move(prepared), tensors, [&](dlaunch_work** work) {
@@ -297,11 +297,11 @@ class Backend final : public c10d::Backend {
     });
   }
   WorkPointer recv(Tensors& tensors, int from, int tag) override {
-    if (const auto other = elsewhere(tensors)) return other->recv(tensors, from, tag);
+    if (const auto other = elsewhere({tensors})) return other->recv(tensors, from, tag);
     return receive(c10d::OpType::RECV, tensors, in_job(from), tag);
   }
   WorkPointer recvAnysource(Tensors& tensors, int tag) override {
-    if (const auto other = elsewhere(tensors)) return other->recvAnysource(tensors, tag);
+    if (const auto other = elsewhere({tensors})) return other->recvAnysource(tensors, tag);
     return receive(c10d::OpType::RECVANYSOURCE, tensors, DLAUNCH_ANY_SOURCE, tag);
   }
 
@@ -364,15 +364,19 @@ class Backend final : public c10d::Backend {
 
  private:
   // nullptr: the tensors are on the CPU.
-  BackendPointer elsewhere(const Tensors& tensors) {
-    for (const at::Tensor& tensor : tensors) {
-      if (tensor.device().is_cpu()) continue;
-      if (helpers_.other_devices) return helpers_.other_devices();
-      C10_THROW_ERROR(ValueError, "backend dlaunch has no operations on " + tensor.device().str() +
-                                      ": name a backend for that device too, as in "
-                                      "init_process_group('cpu:dlaunch,cuda:nccl')");
+  BackendPointer elsewhere(std::initializer_list<at::TensorList> lists) {
+    for (const at::TensorList tensors : lists) {
+      for (const at::Tensor& tensor : tensors) {
+        if (!tensor.device().is_cpu()) return backend_for(tensor.device());
+      }
     }
     return nullptr;
+  }
+  BackendPointer backend_for(at::Device device) {
+    if (helpers_.other_devices) return helpers_.other_devices();
+    C10_THROW_ERROR(ValueError, "backend dlaunch has no operations on " + device.str() +
+                                    ": name a backend for that device too, as in "
+                                    "init_process_group('cpu:dlaunch,cuda:nccl')");
   }
   void require_group() const {
     if (group_ == nullptr) C10_THROW_ERROR(DistError, "the process group has been destroyed or aborted");

@@ -5,6 +5,8 @@
 #include <ATen/record_function.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
@@ -24,17 +26,17 @@ class Group final : public c10d::ProcessGroup {
   const std::string getBackendName() const override { return "dlaunch"; }
 
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override {
-    return is_direct(tensors) ? backend_->allreduce(tensors, opts) : ProcessGroup::allreduce(tensors, opts);
+    return is_direct({tensors}) ? backend_->allreduce(tensors, opts) : ProcessGroup::allreduce(tensors, opts);
   }
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override {
-    return is_direct(tensors) ? backend_->broadcast(tensors, opts) : ProcessGroup::broadcast(tensors, opts);
+    return is_direct({tensors}) ? backend_->broadcast(tensors, opts) : ProcessGroup::broadcast(tensors, opts);
   }
   WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override {
-    return is_direct(tensors) ? backend_->reduce(tensors, opts) : ProcessGroup::reduce(tensors, opts);
+    return is_direct({tensors}) ? backend_->reduce(tensors, opts) : ProcessGroup::reduce(tensors, opts);
   }
   WorkPointer allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                         const c10d::AllgatherOptions& opts) override {
-    const bool direct = is_direct(inputs) && outputs.size() == 1 && is_direct(outputs[0]);
+    const bool direct = outputs.size() == 1 && is_direct({inputs, outputs[0]});
     return direct ? backend_->allgather(outputs, inputs, opts)
                   : ProcessGroup::allgather(outputs, inputs, opts);
   }
@@ -70,10 +72,10 @@ class Group final : public c10d::ProcessGroup {
     return reduce_scatter_single(output, input, opts);
   }
   WorkPointer send(Tensors& tensors, int to, int tag) override {
-    return is_direct(tensors) ? backend_->send(tensors, to, tag) : ProcessGroup::send(tensors, to, tag);
+    return is_direct({tensors}) ? backend_->send(tensors, to, tag) : ProcessGroup::send(tensors, to, tag);
   }
   WorkPointer recv(Tensors& tensors, int from, int tag) override {
-    return is_direct(tensors) ? backend_->recv(tensors, from, tag) : ProcessGroup::recv(tensors, from, tag);
+    return is_direct({tensors}) ? backend_->recv(tensors, from, tag) : ProcessGroup::recv(tensors, from, tag);
   }
   WorkPointer barrier(const c10d::BarrierOptions& opts) override {
     return is_direct({}) ? backend_->barrier(opts) : ProcessGroup::barrier(opts);
@@ -89,16 +91,17 @@ class Group final : public c10d::ProcessGroup {
   }
   // Nothing observes or replaces operations (a profiler, a mode of torch_dispatch as fake tensors have,
   // tensors of Python), and the tensors are this backend's.
-  static bool is_direct(at::TensorList tensors) {
+  static bool is_direct(std::initializer_list<at::TensorList> lists) {
     if (at::hasCallbacks() || c10::impl::TorchDispatchModeTLS::any_modes_set()) return false;
     if (c10d::allow_inflight_collective_as_graph_input()) return false;
-    for (const at::Tensor& tensor : tensors) {
-      const c10::DispatchKeySet keys = tensor.key_set();
-      const bool is_plain_cpu = tensor.device().is_cpu() && !keys.has(c10::DispatchKey::Python) &&
-                                !keys.has(c10::DispatchKey::Functionalize);
-      if (!is_plain_cpu) return false;
-    }
-    return true;
+    return std::all_of(lists.begin(), lists.end(), [](at::TensorList tensors) {
+      return std::all_of(tensors.begin(), tensors.end(), is_plain_cpu);
+    });
+  }
+  static bool is_plain_cpu(const at::Tensor& tensor) {
+    const c10::DispatchKeySet keys = tensor.key_set();
+    return tensor.device().is_cpu() && !keys.has(c10::DispatchKey::Python) &&
+           !keys.has(c10::DispatchKey::Functionalize);
   }
 
   const c10::intrusive_ptr<Backend> backend_;

@@ -64,8 +64,8 @@ struct FullyShardedStatistics {
   std::size_t whole_bytes = 0;     // of the parameters of the whole module
   std::size_t shard_bytes = 0;     // of this rank's part of them, which is always there
   std::size_t gradient_bytes = 0;  // of this rank's part of the gradients
-  std::size_t gathered_bytes =
-      0;  // of units whose parameters are there now, and of gradients that are reduced
+  // Of units whose parameters are there now, and of gradients that are being reduced.
+  std::size_t gathered_bytes = 0;
   std::size_t peak_gathered_bytes = 0;
 };
 
