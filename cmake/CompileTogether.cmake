@@ -1,5 +1,6 @@
 # dlaunch_compile_together(target): its sources of one folder are compiled several as one, which takes a third of the time,
-# because most of it goes into headers. So no two sources of such a folder define the same name in an anonymous namespace.
+# because most of it goes into headers. So no two sources of such a folder define the same name in an anonymous namespace, and
+# a class that is known outside of its source has no member of a type from there.
 # (CMake's own UNITY_BUILD mixes folders, and names sources by absolute paths, which ccache does not know in another checkout.)
 set(together 8)
 

@@ -429,7 +429,7 @@ if(TARGET dlaunch_cuda AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE 
   endif()
 endif()
 
-# libdlaunch_torch. LibTorch's headers take most of the time that compiling takes: they are read once.
+# libdlaunch_torch.
 if(TARGET dlaunch_torch)
   set(torch_tests
     runtime/torch/data_parallel_errors_test.cpp
@@ -444,7 +444,6 @@ if(TARGET dlaunch_torch)
     runtime/torch/zero_redundancy_test.cpp)
   dlaunch_test(NAME libtorch_test LABELS runtime OPTIMISED TOGETHER SOURCES ${torch_tests} LIBS dlaunch_torch dlaunch_libtorch)
   target_compile_options(libtorch_test PRIVATE ${test_options})
-  target_precompile_headers(libtorch_test PRIVATE <gtest/gtest.h> <torch/torch.h>)
   add_executable(train_small_net runtime/torch/train_small_net.cpp)
   dlaunch_settings(train_small_net)
   target_link_libraries(train_small_net PRIVATE dlaunch_torch dlaunch_libtorch)

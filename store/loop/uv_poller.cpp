@@ -5,23 +5,20 @@
 #include <map>
 
 namespace dlaunch::store {
-namespace {
-
-struct Watched {
-  uv_poll_t poll{};
-  int fd = -1;
-  FdHandler* handler = nullptr;
-  int events = 0;
-};
-
-struct WatchedSignal {
-  uv_signal_t signal{};
-  std::function<void(int)> handler;
-};
-
-}  // namespace
 
 struct UvPoller::Impl {
+  struct Watched {
+    uv_poll_t poll{};
+    int fd = -1;
+    FdHandler* handler = nullptr;
+    int events = 0;
+  };
+
+  struct WatchedSignal {
+    uv_signal_t signal{};
+    std::function<void(int)> handler;
+  };
+
   uv_loop_t* loop = nullptr;
   std::map<int, Watched*> watched;
   std::map<int, WatchedSignal*> signals;
@@ -49,7 +46,7 @@ UvPoller::~UvPoller() {
   while (!impl_->watched.empty()) unwatch(impl_->watched.begin()->first);
   for (auto& [signo, watched] : impl_->signals) {
     uv_close(reinterpret_cast<uv_handle_t*>(&watched->signal),
-             [](uv_handle_t* handle) { delete static_cast<WatchedSignal*>(handle->data); });
+             [](uv_handle_t* handle) { delete static_cast<Impl::WatchedSignal*>(handle->data); });
   }
 }
 
@@ -59,9 +56,9 @@ void UvPoller::watch(int fd, bool reading, bool writing, FdHandler& handler) {
     unwatch(fd);
     return;
   }
-  Watched*& watched = impl_->watched[fd];
+  Impl::Watched*& watched = impl_->watched[fd];
   if (!watched) {
-    watched = new Watched;
+    watched = new Impl::Watched;
     watched->fd = fd;
     watched->poll.data = watched;
     uv_poll_init(impl_->loop, &watched->poll, fd);
@@ -75,22 +72,24 @@ void UvPoller::watch(int fd, bool reading, bool writing, FdHandler& handler) {
 void UvPoller::unwatch(int fd) {
   const auto found = impl_->watched.find(fd);
   if (found == impl_->watched.end()) return;
-  Watched* watched = found->second;
+  Impl::Watched* watched = found->second;
   impl_->watched.erase(found);
   uv_poll_stop(&watched->poll);
   uv_close(reinterpret_cast<uv_handle_t*>(&watched->poll),
-           [](uv_handle_t* handle) { delete static_cast<Watched*>(handle->data); });
+           [](uv_handle_t* handle) { delete static_cast<Impl::Watched*>(handle->data); });
 }
 
 void UvPoller::on_signal(int signo, std::function<void(int)> handler) {
-  WatchedSignal*& watched = impl_->signals[signo];
+  Impl::WatchedSignal*& watched = impl_->signals[signo];
   if (!watched) {
-    watched = new WatchedSignal;
+    watched = new Impl::WatchedSignal;
     watched->signal.data = watched;
     uv_signal_init(impl_->loop, &watched->signal);
     uv_signal_start(
         &watched->signal,
-        [](uv_signal_t* signal, int number) { static_cast<WatchedSignal*>(signal->data)->handler(number); },
+        [](uv_signal_t* signal, int number) {
+          static_cast<Impl::WatchedSignal*>(signal->data)->handler(number);
+        },
         signo);
     // A signal alone does not keep the loop running.
     uv_unref(reinterpret_cast<uv_handle_t*>(&watched->signal));
