@@ -219,7 +219,7 @@ if(TARGET dlaunch_backend_gloo)
 endif()
 if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   # Several processes with a store server.
-  dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180
+  dlaunch_test(NAME gloo_test APART LABELS runtime TIMEOUT 180
   SOURCES
     runtime/api/documented_test.cpp
     runtime/api/every_call_test.cpp
@@ -240,7 +240,7 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_backend_shm dlaunch_store_server_module)
   # The gradient reducer, over shared memory and TCP.
-  dlaunch_test(NAME data_parallel_processes_test LABELS runtime
+  dlaunch_test(NAME data_parallel_processes_test APART LABELS runtime
   SOURCES runtime/data_parallel/reducer_processes_test.cpp
   LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(data_parallel_processes_test dlaunch_backend_gloo dlaunch_store_server_module)
@@ -406,7 +406,7 @@ if(TARGET dlaunch_cuda AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE 
   dlaunch_test(NAME doubles_test LABELS runtime SOURCES doubles/doubles_test.cpp LIBS dlaunch_runtime cuda_double)
   if(TARGET dlaunch_backend_nccl)
     list(APPEND cuda_programs nccl_test)
-    dlaunch_test(NAME nccl_test LABELS runtime TIMEOUT 120
+    dlaunch_test(NAME nccl_test APART LABELS runtime TIMEOUT 120
     SOURCES
       runtime/backends/nccl/nccl_failures_test.cpp
       runtime/backends/nccl/nccl_graphs_test.cpp
