@@ -47,7 +47,7 @@ struct UvLoop::Impl {
   // died.
   struct Socket final : TimerHandler {
     explicit Socket(Impl& owner) : impl(owner), out(owner.unsent_memory_), in_flight(owner.unsent_memory_) {}
-    void on_timer(TimerId) override { impl.destroy(*this); }  // has lingered long enough
+    void on_timer(TimerId) override { impl.linger_on(*this); }
 
     Impl& impl;
     uv_tcp_t tcp{};
@@ -59,6 +59,8 @@ struct UvLoop::Impl {
     OutQueue out;        // queued, not yet given to libuv
     OutQueue in_flight;  // lent to libuv until the write's callback
     TimerId linger_timer;
+    int linger_times = 0;           // the timer was armed
+    std::size_t linger_unsent = 0;  // when it was armed last
     bool writing = false;
     bool dirty = false;  // in the list of sockets to flush
     bool over_high_water = false;
@@ -184,6 +186,8 @@ struct UvLoop::Impl {
   void written(Socket& socket, int status);
   void drained(Socket& socket);
   void linger(Socket& socket);
+  void arm_linger(Socket& socket);
+  void linger_on(Socket& socket);
   void destroy(Socket& socket, bool resets = false);
   static std::size_t unsent(const Socket& socket) {
     return socket.out.size() +

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t first_pieces = 8;  // tried at once; more are rare
 constexpr Duration linger_time = std::chrono::seconds(2);
+constexpr int most_linger_times = 15;
 constexpr int keepalive_idle_s = 10;
 constexpr int keepalive_interval_s = 5;
 constexpr int keepalive_probes = 6;
@@ -174,13 +175,25 @@ void UvLoop::Impl::drained(Socket& socket) {
 }
 
 // Sends the queued bytes, then waits until the peer closes, too: closing while bytes of the peer are unread
-// would make the kernel reset the connection, and the peer would lose what it has not read yet. Bounded in
-// time.
+// would make the kernel reset the connection, and the peer would lose what it has not read yet. It ends when
+// the peer has taken nothing for linger_time, and after most_linger_times of them.
 void UvLoop::Impl::linger(Socket& socket) {
   socket.lingering = true;
-  socket.linger_timer = arm(now() + linger_time, socket);
+  arm_linger(socket);
   if (!socket.writing) mark_dirty(socket);
   if (!socket.peer_done) read_on(socket);
+}
+
+void UvLoop::Impl::arm_linger(Socket& socket) {
+  socket.linger_unsent = unsent(socket);
+  socket.linger_timer = arm(now() + linger_time, socket);
+  ++socket.linger_times;
+}
+
+void UvLoop::Impl::linger_on(Socket& socket) {
+  const bool takes_some = unsent(socket) < socket.linger_unsent;
+  if (takes_some && socket.linger_times < most_linger_times) return arm_linger(socket);
+  destroy(socket);
 }
 
 void UvLoop::Impl::drop_remains() {

@@ -123,6 +123,24 @@ TEST_F(UvLoopTest, CloseStillSendsWhatIsQueued) {
   EXPECT_EQ(end.error->why, "closed by the peer");
 }
 
+// Longer than the time that a peer has to take something.
+TEST_F(UvLoopTest, CloseWaitsForAPeerThatReadsSlowly) {
+  const std::string large = pattern(20 << 20);
+  acceptor.accepted = [&](ConnId conn) {
+    send(conn, large);
+    loop.close(conn);
+  };
+  end.received = [&](ConnId conn) {
+    loop.pause_reading(conn, true);
+    alarm.rings = [&, conn] { loop.pause_reading(conn, false); };
+    loop.arm(loop.now() + 15ms, alarm);
+  };
+  end.closed = stop();
+  connect(listen());
+  loop.run();
+  EXPECT_TRUE(end.got == large) << end.got.size();
+}
+
 TEST_F(UvLoopTest, ClosingDoesNotLoseWhatThePeerHasNotReadYet) {
   // The peer's own bytes stay unread, so a plain close would reset the connection.
   const std::string answer = pattern(1 << 20);
