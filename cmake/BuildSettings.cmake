@@ -33,16 +33,16 @@ if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
 endif()
 
-# dlaunch_settings(target): warnings are errors, includes from the repository's root, sanitizers when asked for (with
-# -Og, which compiles in two thirds of the time of -O1; several sources as one: the release build sees that each of them
-# includes what it uses).
+# dlaunch_settings(target [TOGETHER]): warnings are errors, includes from the repository's root, sanitizers when asked for (with
+# -Og, which compiles in two thirds of the time of -O1). TOGETHER, and all under sanitizers: several sources are compiled as
+# one; for the others the release build sees that each of them includes what it uses.
 function(dlaunch_settings target)
   # GCC 12 sees uninitialized members inside std::variant, and overlapping copies in std::string, where there are none.
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wswitch-enum -Werror
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized -Wno-restrict>
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Wsuggest-override>)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
-  if(DLAUNCH_SANITIZE)
+  if(DLAUNCH_SANITIZE OR "TOGETHER" IN_LIST ARGN)
     dlaunch_compile_together(${target})
   endif()
   if(DLAUNCH_SANITIZE STREQUAL "address")

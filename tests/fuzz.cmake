@@ -29,7 +29,6 @@ function(dlaunch_fuzz_target)
   set_tests_properties(fuzz.${T_NAME} PROPERTIES TIMEOUT 300 LABELS fuzz)
 endfunction()
 
-# Sources that are compiled as one need what each of them needs: those of the launcher what each program adds itself.
 dlaunch_fuzz_target(NAME fuzz_store_server SOURCE fuzz/fuzz_store_server.cpp LIBS dlaunch_store_server RUNS 20000)
 dlaunch_fuzz_target(NAME fuzz_store_key SOURCE fuzz/fuzz_store_key.cpp LIBS dlaunch_store_server RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_store_v1_13 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server
@@ -43,6 +42,7 @@ dlaunch_fuzz_target(NAME fuzz_agent_messages SOURCE fuzz/fuzz_agent_messages.cpp
 dlaunch_fuzz_target(NAME fuzz_etcd SOURCE fuzz/fuzz_etcd.cpp LIBS dlaunch_agent RUNS 100000)
 dlaunch_fuzz_target(NAME fuzz_stderr_hints SOURCE fuzz/fuzz_stderr_hints.cpp LIBS dlaunch_agent RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_timer_requests SOURCE fuzz/fuzz_timer_requests.cpp LIBS dlaunch_agent RUNS 50000)
+# Sources that are compiled as one need what each of them needs: those of the launcher what each program adds itself.
 dlaunch_fuzz_target(NAME fuzz_worker_page SOURCE fuzz/fuzz_worker_page.cpp LIBS dlaunch_launcher launcher_test_tls RUNS 20000)
 dlaunch_fuzz_target(NAME fuzz_job_trace SOURCE fuzz/fuzz_job_trace.cpp LIBS dlaunch_launcher_commands launcher_test_tls nlohmann_json::nlohmann_json
   RUNS 20000)

@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/doubles/memory_marks.h"
+
 namespace doubles {
 
 namespace {
 
 constexpr std::size_t alignment = 512;
-constexpr int never_written = 0xA5;
-constexpr int freed = 0xDD;
 
 }  // namespace
 

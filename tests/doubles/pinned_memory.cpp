@@ -4,13 +4,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/doubles/memory_marks.h"
+
 namespace doubles {
 
 namespace {
 
 constexpr std::size_t page_size = 4096;
-constexpr int pinned_never_written = 0xA5;
-constexpr int pinned_freed = 0xDD;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ void* PinnedMemory::allocate(std::size_t bytes) {
   const std::size_t length = (std::max<std::size_t>(bytes, 1) + page_size - 1) / page_size * page_size;
   void* const memory = std::aligned_alloc(page_size, length);
   if (memory == nullptr) return nullptr;
-  std::memset(memory, pinned_never_written, length);
+  std::memset(memory, never_written, length);
   const std::lock_guard lock(mutex_);
   used_[reinterpret_cast<std::uintptr_t>(memory)] = length;
   return memory;
@@ -28,7 +28,7 @@ bool PinnedMemory::free(void* address) {
   const std::lock_guard lock(mutex_);
   const auto found = used_.find(reinterpret_cast<std::uintptr_t>(address));
   if (found == used_.end()) return false;
-  std::memset(address, pinned_freed, found->second);
+  std::memset(address, freed, found->second);
   used_.erase(found);
   std::free(address);
   return true;

@@ -17,7 +17,7 @@ using NcclPatience = std::function<void()>;
 // One thread at a time.
 class NcclCommunicator {
  public:
-  // How long the constructor's clean-up and the destructor wait for ncclCommAbort.
+  // How long the constructor's clean-up, the destructor and a group that has failed wait for ncclCommAbort.
   static constexpr std::chrono::milliseconds abort_limit{3000};
 
   // On all ranks at the same time. Throws DistBackendError, and what `patience` throws; then it is aborted.

@@ -1,9 +1,10 @@
 #include "agent/model/arrival_merge.h"
-#include "tests/agent/model/nanoseconds.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
+
+#include "tests/agent/model/nanoseconds.h"
 
 namespace dlaunch::agent {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tests/agent/model/made_page.h"
+#include "tests/agent/model/made_record.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -18,7 +18,7 @@ TEST(CollectiveProgress, ReportsTheOldestOtherOperation) {
   page.enter(1, Operation::send, 1, 3'000).state = page::Record::completed;
   page.enter(1, Operation::monitored_barrier, 1, 4'000);
   page.enter(1, Operation::recv, 2, 5'000).peer = 1;
-  WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+  WorkerSeen seen{record_of(page), Condition::runs};
   RankProgress here = collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0);
   EXPECT_TRUE(here.waits_otherwise());
   EXPECT_EQ(here.operation, Operation::monitored_barrier);
@@ -38,7 +38,7 @@ TEST(CollectiveProgress, NamesAMessagesPeerByItsRankInTheJob) {
   page::Record& recv = page.enter(1, Operation::recv, 1, 5'000);
   const auto peer = [&](int in_group) {
     recv.peer = in_group;
-    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    const WorkerSeen seen{record_of(page), Condition::runs};
     return collect_group_progress({&seen, 1}, 8, 9'000).at(0).here.at(0).peer;
   };
   EXPECT_EQ(peer(3), 6);
@@ -50,7 +50,7 @@ TEST(CollectiveProgress, NamesTheLineOfTheOperationOrElseOfTheLastCollective) {
   MadePage page(0, 2);
   page.add_group(1, "default");
   const auto called = [&] {
-    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    const WorkerSeen seen{record_of(page), Condition::runs};
     return collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0).call_site;
   };
   EXPECT_EQ(called(), "");
@@ -70,7 +70,7 @@ TEST(CollectiveProgress, AMeetingMayNeedAllRanksOrSome) {
   page::Record& meeting = page.enter(1, Operation::new_subgroups, 1, 5'000);
   const auto needs_all = [&](std::uint64_t members) {
     meeting.input = members;
-    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    const WorkerSeen seen{record_of(page), Condition::runs};
     return collect_group_progress({&seen, 1}, 4, 9'000).at(0).here.at(0).needs_all;
   };
   EXPECT_TRUE(needs_all(4));
@@ -84,7 +84,7 @@ TEST(CollectiveProgress, IsMadeFromThePages) {
     page.add_group(1, "default");
     page.end(page.enter(1, Operation::all_reduce, 1, 100), 200);
     if (rank == 0) page.enter(1, Operation::barrier, 2, 1'000);
-    workers.push_back({*parse_worker_page(page.bytes(), page.bytes()), Condition::runs});
+    workers.push_back({record_of(page), Condition::runs});
   }
   workers[0].state = "is running";
   workers[1].condition = Condition::stopped;
@@ -116,7 +116,7 @@ TEST(CollectiveProgress, AProcessIsDescribedInOneOfItsGroups) {
   MadePage page(0, 1);
   page.add_group(1, "default");
   page.add_group(2, "other");
-  const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs, "is running"};
+  const WorkerSeen seen{record_of(page), Condition::runs, "is running"};
   std::vector<std::string> states;
   for (const GroupProgress& group : collect_group_progress({&seen, 1}, 1, 0)) {
     for (const RankProgress& here : group.here) states.push_back(here.state + std::to_string(here.pid));
@@ -130,8 +130,7 @@ TEST(CollectiveProgress, RanksWithoutAGroupFollowWithThoseThatWaitForOne) {
     MadePage page(rank, 4);
     if (rank < 2) page.raw().header.forming_ns = 1'000 * (rank + 1);
     if (rank > 0) page.add_group(1, "default").state = page::Group::left;
-    workers[static_cast<std::size_t>(rank)] = {*parse_worker_page(page.bytes(), page.bytes()),
-                                               Condition::runs};
+    workers[static_cast<std::size_t>(rank)] = {record_of(page), Condition::runs};
   }
   workers[3].record.rank = 3;  // without a page
   workers[3].record.world_size = 4;
@@ -168,7 +167,7 @@ TEST(CollectiveProgress, ARankThatWaitsForTheAnswerToACallIsOutsideToo) {
   page.set_worker(0, "trainer");
   page.call(1, "ps", "add", page::Call::sent, 4'000);
   const auto progress = [&] {
-    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs, "sleeps"};
+    const WorkerSeen seen{record_of(page), Condition::runs, "sleeps"};
     return collect_group_progress({&seen, 1}, 2, 9'000);
   };
   EXPECT_EQ(progress().size(), 1U) << "no thread waits";
@@ -189,7 +188,7 @@ TEST(CollectiveProgress, ARankThatWaitsForAKeyIsOutsideToo) {
   page.add_group(1, "default");
   page.raw().header.key_since_ns = 4'000;
   page.raw().header.key = {'k'};
-  WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs, "sleeps"};
+  WorkerSeen seen{record_of(page), Condition::runs, "sleeps"};
   const auto groups = collect_group_progress({&seen, 1}, 2, 9'000);
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_EQ(groups[0].here.at(0).state, "waits for the key 'k' of a store");
@@ -207,7 +206,7 @@ TEST(CollectiveProgress, TheWaitInAFailedCollectiveEndsWithIt) {
   MadePage page(0, 2);
   page.add_group(1, "default");
   page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 4'000, false);
-  const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::ended};
+  const WorkerSeen seen{record_of(page), Condition::ended};
   const auto groups = collect_group_progress({&seen, 1}, 2, 9'000);
   EXPECT_EQ(groups.at(0).here.at(0).waited, Duration(3'000));
   EXPECT_FALSE(groups.at(0).here.at(0).inside);

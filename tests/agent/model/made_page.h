@@ -95,7 +95,7 @@ class MadePage {
     page::CallSite& site = page_->call_sites.at(line - 1);
     site.id = line;
     site.line = line;
-    std::ranges::copy(std::string_view("/work/train.py"), site.file.begin());
+    std::ranges::copy(std::string_view("/srv/train.py"), site.file.begin());
     std::ranges::copy(function, site.function.begin());
     page_->call_site_of.at((record.seqlock / 2 - 1) % page::max_records) = site.id;
   }

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "tests/agent/model/made_page.h"
+#include "tests/agent/model/made_record.h"
 #include "tests/agent/model/nanoseconds.h"
 
 namespace dlaunch::agent {
@@ -24,7 +24,7 @@ class NodeArrivalsTest : public ::testing::Test {
   }
   Arrivals look(NodeArrivals& node, const SharedClock& clock = {}) {
     std::vector<WorkerRecord> records;
-    for (MadePage& page : pages_) records.push_back(*parse_worker_page(page.bytes(), page.bytes()));
+    for (MadePage& page : pages_) records.push_back(record_of(page));
     return node.look(records, clock);
   }
   Arrivals look() { return look(node_); }

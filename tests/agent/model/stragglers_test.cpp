@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "agent/model/node_arrivals.h"
-#include "tests/agent/model/made_page.h"
+#include "tests/agent/model/made_record.h"
 #include "tests/agent/model/nanoseconds.h"
 
 namespace dlaunch::agent {
@@ -34,7 +34,7 @@ class StragglersTest : public ::testing::Test {
   }
   void look() {
     std::vector<WorkerRecord> records;
-    for (MadePage& page : pages_) records.push_back(*parse_worker_page(page.bytes(), page.bytes()));
+    for (MadePage& page : pages_) records.push_back(record_of(page));
     stragglers_.add(now_, arrivals_.look(records, {}));
   }
 

@@ -4,12 +4,13 @@
 
 #include <csignal>
 
+#include "tests/agent/observe/exited.h"
+
 namespace dlaunch::agent {
 namespace {
 
 constexpr std::uint64_t MiB = 1ULL << 20;
 
-constexpr ExitStatus exited(int code) { return {ExitStatus::How::exited, code, false}; }
 constexpr ExitStatus killed(int signo, bool core_dumped = false) {
   return {ExitStatus::How::signaled, signo, core_dumped};
 }

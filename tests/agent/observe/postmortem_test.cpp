@@ -9,6 +9,7 @@
 
 #include "agent/model/error_file.h"
 #include "agent/output/log_dir.h"
+#include "tests/agent/observe/exited.h"
 #include "tests/store/client/temporary_folder.h"
 
 namespace dlaunch::agent {
@@ -31,8 +32,6 @@ class PostmortemTest : public testing::Test {
     postmortem_.examine(key, getpid(), killed, exit);
     return exit;
   }
-  static constexpr ExitStatus exited(int code) { return {ExitStatus::How::exited, code, false}; }
-
   test::TemporaryFolder folder_;
   std::string logs_ = folder_.path() + "/logs";
   std::vector<std::string> warnings_;

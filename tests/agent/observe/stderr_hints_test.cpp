@@ -4,11 +4,12 @@
 
 #include <csignal>
 
+#include "tests/agent/observe/exited.h"
+
 namespace dlaunch::agent {
 namespace {
 
 constexpr ExitStatus aborted{ExitStatus::How::signaled, SIGABRT, false};
-constexpr ExitStatus exit_code(int code) { return {ExitStatus::How::exited, code, false}; }
 
 constexpr const char* thrown =
     "step 7\nterminate called after throwing an instance of 'std::runtime_error'\n"
@@ -16,14 +17,14 @@ constexpr const char* thrown =
 
 TEST(StderrHints, UncaughtException) {
   EXPECT_EQ(hint_from_output(thrown, aborted), "std::runtime_error: tokenizer: vocabulary has 31998 entries");
-  EXPECT_EQ(hint_from_output(thrown, exit_code(134)),
+  EXPECT_EQ(hint_from_output(thrown, exited(134)),
             "std::runtime_error: tokenizer: vocabulary has 31998 entries");
   EXPECT_EQ(hint_from_output("terminate called after throwing an instance of 'int'", aborted),
             "uncaught exception of type int");
 }
 
 TEST(StderrHints, AnExceptionThatDoesNotMatchTheExitIsIgnored) {
-  EXPECT_EQ(hint_from_output(thrown, exit_code(1)), "");
+  EXPECT_EQ(hint_from_output(thrown, exited(1)), "");
   EXPECT_EQ(hint_from_output("what(): ", aborted), "");
   EXPECT_EQ(hint_from_output("", aborted), "");
 }
@@ -32,10 +33,10 @@ TEST(StderrHints, MissingSharedLibrary) {
   const char* const linker =
       "./probe: error while loading shared libraries: libdlaunch.so.0.1: cannot open shared object file: No "
       "such file or directory";
-  EXPECT_EQ(hint_from_output(linker, exit_code(127)), "the shared library libdlaunch.so.0.1 was not found");
+  EXPECT_EQ(hint_from_output(linker, exited(127)), "the shared library libdlaunch.so.0.1 was not found");
   EXPECT_EQ(missing_library(linker), "libdlaunch.so.0.1");
-  EXPECT_EQ(hint_from_output(linker, exit_code(1)), "");
-  EXPECT_EQ(hint_from_output("sh: 1: nonsense: not found", exit_code(127)), "");
+  EXPECT_EQ(hint_from_output(linker, exited(1)), "");
+  EXPECT_EQ(hint_from_output("sh: 1: nonsense: not found", exited(127)), "");
 }
 
 TEST(StderrHints, UnprintableTextIsLeftOut) {

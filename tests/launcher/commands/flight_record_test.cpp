@@ -4,16 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/agent/model/made_page.h"
+#include "tests/agent/model/made_record.h"
 
 namespace dlaunch::launcher {
 namespace {
 
 using agent::MadePage;
+using agent::record_of;
 using agent::WorkerRecord;
 using page::Operation;
-
-WorkerRecord record_of(const MadePage& page) { return *agent::parse_worker_page(page.bytes(), page.bytes()); }
 
 TEST(FlightRecord, HasTheFieldsOfPyTorch) {
   MadePage page(1, 2);

@@ -226,7 +226,7 @@ TEST(JobDump, JsonHasTheFieldsOfAFlightRecorder) {
   EXPECT_EQ(entries[1]["state"], "started") << "and failed";
   EXPECT_EQ(entries[1]["retired"], true);
   EXPECT_EQ(entries[5]["frames"],
-            (nlohmann::json{{{"name", "step"}, {"filename", "/work/train.py"}, {"line", 42}}}));
+            (nlohmann::json{{{"name", "step"}, {"filename", "/srv/train.py"}, {"line", 42}}}));
   EXPECT_EQ(entries[2]["state"], "started");
   EXPECT_EQ(entries[2]["retired"], false);
   EXPECT_EQ(entries[2]["input_sizes"], nlohmann::json::array());

@@ -39,8 +39,8 @@ class CallSiteTest : public ::testing::Test {
 TEST_F(CallSiteTest, AnOperationHasTheLineOfTheThreadThatBeginsIt) {
   EXPECT_EQ(recorder_.add_call_site("train.py", 1, "early"), 0U) << "there is no page yet";
   const GroupRecorder group = open(0, 2);
-  const std::uint32_t step = recorder_.add_call_site("/work/train.py", 42, "step");
-  const std::uint32_t top = recorder_.add_call_site("/work/train.py", 7, "");
+  const std::uint32_t step = recorder_.add_call_site("/srv/train.py", 42, "step");
+  const std::uint32_t top = recorder_.add_call_site("/srv/train.py", 7, "");
   thread_call_site() = step;
   group.begin(floats, 1, -1, within(5000));
   std::thread([&] { group.begin(floats, 2, -1, within(5000)); }).join();
