@@ -157,6 +157,7 @@ dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch
   SOURCES
     runtime/record/call_site_test.cpp
     runtime/record/crash_recorder_test.cpp
+    runtime/record/interrupted_wait_test.cpp
     runtime/record/recorder_test.cpp
     runtime/rpc/call_log_test.cpp)
 

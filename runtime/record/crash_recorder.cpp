@@ -24,6 +24,7 @@
 
 #include "runtime/base/process_environment.h"
 #include "runtime/record/demangled.h"
+#include "runtime/record/interrupted_wait.h"
 #include "runtime/record/page_words.h"
 
 namespace dlaunch::internal {
@@ -192,6 +193,7 @@ void on_stack_signal(int signo, siginfo_t* /*info*/, void* context) {
     crash->address = steady_now();
     put(crash->state, std::uint32_t{page::Crash::sampled});
   }
+  repeat_interrupted_wait(context);
   errno = error;
 }
 
