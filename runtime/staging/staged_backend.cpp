@@ -30,18 +30,34 @@ void add(std::vector<StagedTensor>& all, std::span<const Tensor> tensors, Way wa
 }
 
 template <class Call>
-std::vector<StagedPart> one_part(std::vector<StagedTensor> tensors, const Call& call) {
+std::vector<StagedPart> one_part(std::vector<StagedTensor> tensors, const Call& call, bool in_place = false) {
   std::vector<StagedPart> parts;
-  parts.push_back({std::move(tensors), call});
+  parts.push_back({std::move(tensors), call, in_place});
   return parts;
 }
 
-// For calls in which each element stands for itself.
+// For calls in which each element stands for itself. In place, too, there are as many as on a rank that
+// copies.
 template <class Call>
-std::vector<StagedPart> parts_of(const Tensor& tensor, Way way, const Call& call) {
+std::vector<StagedPart> parts_of(const Tensor& tensor, Way way, bool in_place, const Call& call) {
   std::vector<StagedPart> parts;
-  for (const Tensor& part : cut_in_parts(tensor)) parts.push_back({{{part, way}}, call});
+  for (const Tensor& part : cut_in_parts(tensor)) parts.push_back({{{part, way}}, call, in_place});
   return parts;
+}
+
+CallSubject message_of(const Tensor& tensor, Tag tag, int peer) {
+  return {.dtype = tensor.dtype(), .is_message = true, .tag = tag, .peer = peer};
+}
+
+// Of one size, each where the one before it ends.
+bool are_one_array(std::span<const Tensor> tensors) {
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const std::size_t size = tensors[i - 1].nbytes();
+    if (tensors[i].nbytes() != size ||
+        tensors[i].data() != static_cast<std::byte*>(tensors[i - 1].data()) + size)
+      return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -147,17 +163,19 @@ Work StagedBackend::run(std::unique_ptr<StagedCall> call, Kind kind) {
 }
 
 Work StagedBackend::all_reduce(const Tensor& tensor, const Reduction& reduction, const Operation& operation) {
-  return start(Kind::collective,
-               parts_of(tensor, Way::both,
-                        [inner = inner_.get(), reduction](Host host, const Operation& part) {
-                          return inner->all_reduce(host.front(), reduction, part);
-                        }),
-               operation);
+  return start(
+      Kind::collective,
+      parts_of(tensor, Way::both, inner_->takes_device_memory({.dtype = tensor.dtype(), .op = reduction.op}),
+               [inner = inner_.get(), reduction](Host host, const Operation& part) {
+                 return inner->all_reduce(host.front(), reduction, part);
+               }),
+      operation);
 }
 
 Work StagedBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
   return start(Kind::collective,
                parts_of(tensor, src == rank_ ? Way::to_host : Way::to_device,
+                        inner_->takes_device_memory({.dtype = tensor.dtype()}),
                         [inner = inner_.get(), src](Host host, const Operation& part) {
                           return inner->broadcast(host.front(), src, part);
                         }),
@@ -168,6 +186,7 @@ Work StagedBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduc
                            const Operation& operation) {
   return start(Kind::collective,
                parts_of(tensor, dst == rank_ ? Way::both : Way::to_host,
+                        inner_->takes_device_memory({.dtype = tensor.dtype(), .op = reduction.op}),
                         [inner = inner_.get(), dst, reduction](Host host, const Operation& part) {
                           return inner->reduce(host.front(), dst, reduction, part);
                         }),
@@ -178,11 +197,14 @@ Work StagedBackend::all_gather(std::span<const Tensor> outputs, const Tensor& in
                                const Operation& operation) {
   std::vector<StagedTensor> tensors = {{input, Way::to_host}};
   add(tensors, outputs, Way::to_device);
+  const bool in_place = are_one_array(outputs) && inner_->takes_device_memory({.dtype = input.dtype()});
   return start(Kind::collective,
-               one_part(std::move(tensors),
-                        [inner = inner_.get()](Host host, const Operation& part) {
-                          return inner->all_gather(host.subspan(1), host.front(), part);
-                        }),
+               one_part(
+                   std::move(tensors),
+                   [inner = inner_.get()](Host host, const Operation& part) {
+                     return inner->all_gather(host.subspan(1), host.front(), part);
+                   },
+                   in_place),
                operation);
 }
 
@@ -248,20 +270,27 @@ Work StagedBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const 
 }
 
 Work StagedBackend::send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) {
+  const bool in_place = inner_->takes_device_memory(message_of(tensor, tag, dst));
   return start(Kind::send,
-               one_part({{tensor, Way::to_host}},
-                        [inner = inner_.get(), dst, tag](Host host, const Operation& part) {
-                          return inner->send(host.front(), dst, tag, part);
-                        }),
+               one_part(
+                   {{tensor, Way::to_host}},
+                   [inner = inner_.get(), dst, tag](Host host, const Operation& part) {
+                     return inner->send(host.front(), dst, tag, part);
+                   },
+                   in_place),
                operation);
 }
 
 Work StagedBackend::recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) {
+  // An asynchronous one is posted before the stream is there, which may still read the tensor.
+  const bool in_place = !operation.async && inner_->takes_device_memory(message_of(tensor, tag, src));
   return start(Kind::receive,
-               one_part({{tensor, Way::to_device}},
-                        [inner = inner_.get(), src, tag](Host host, const Operation& part) {
-                          return inner->recv(host.front(), src, tag, part);
-                        }),
+               one_part(
+                   {{tensor, Way::to_device}},
+                   [inner = inner_.get(), src, tag](Host host, const Operation& part) {
+                     return inner->recv(host.front(), src, tag, part);
+                   },
+                   in_place),
                operation);
 }
 

@@ -1,6 +1,7 @@
 // CUDA tensors on a group's backend for CPU tensors. An operation waits for the caller's current stream, its
-// data are copied to pinned memory, the backend carries it out there, and the result is copied back. Nothing
-// of CUDA is loaded before the first one.
+// data are copied to pinned memory, the backend carries it out there, and the result is copied back. A call
+// that the backend takes on device memory itself is not copied. Nothing of CUDA is loaded before the first
+// one.
 #pragma once
 
 #include <map>

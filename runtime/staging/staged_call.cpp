@@ -30,7 +30,9 @@ bool StagedCall::advance_part(std::size_t number, bool may_start) {
       begin_part(number);
       return true;
     case Progress::Stage::copying_to_host:
-      if (!may_start || started_ != number || !is_reached(part.copied, "the copy to the host")) return false;
+      if (!may_start || started_ != number) return false;
+      if (!is_reached(part.copied, parts_[number].in_place ? "the call's stream" : "the copy to the host"))
+        return false;
       start_part(number);
       return true;
     case Progress::Stage::running:
@@ -51,8 +53,12 @@ bool StagedCall::advance_part(std::size_t number, bool may_start) {
 
 void StagedCall::begin_part(std::size_t number) {
   Progress& part = progress_[number];
-  part.memory = setting_.memory->take(parts_[number].bytes());
   part.stage = Progress::Stage::copying_to_host;
+  if (parts_[number].in_place) {
+    part.copied = setting_.begin;
+    return;
+  }
+  part.memory = setting_.memory->take(parts_[number].bytes());
   const std::vector<DeviceCopies::Copy> copies = parts_[number].copies_to_host(part.memory.get());
   if (!copies.empty()) part.copied = setting_.copies->to_host(copies, setting_.begin);
 }

@@ -33,6 +33,7 @@ std::vector<DeviceCopies::Copy> copies(std::span<const StagedTensor> tensors, st
 }  // namespace
 
 std::size_t StagedPart::bytes() const {
+  if (in_place) return 0;
   std::size_t all = 0;
   for (const StagedTensor& tensor : tensors) all += aligned(tensor.device.nbytes());
   return all;
@@ -42,17 +43,20 @@ std::vector<Tensor> StagedPart::on_host(std::byte* memory) const {
   std::vector<Tensor> all;
   all.reserve(tensors.size());
   for (const StagedTensor& tensor : tensors) {
-    all.emplace_back(static_cast<void*>(memory), tensor.device.dtype(), tensor.device.shape());
-    memory += aligned(tensor.device.nbytes());
+    void* const data = in_place ? tensor.device.data() : memory;
+    all.emplace_back(data, tensor.device.dtype(), tensor.device.shape());
+    if (!in_place) memory += aligned(tensor.device.nbytes());
   }
   return all;
 }
 
 std::vector<DeviceCopies::Copy> StagedPart::copies_to_host(std::byte* memory) const {
+  if (in_place) return {};
   return copies(tensors, memory, StagedTensor::Way::to_device);
 }
 
 std::vector<DeviceCopies::Copy> StagedPart::copies_to_device(std::byte* memory) const {
+  if (in_place) return {};
   return copies(tensors, memory, StagedTensor::Way::to_host);
 }
 

@@ -23,10 +23,11 @@ struct StagedTensor {
 struct StagedPart {
   std::vector<StagedTensor> tensors;
   std::function<Work(std::span<const Tensor> host, const Operation& operation)> call;
+  bool in_place = false;  // `call` takes the device's memory: nothing is copied
 
   // Of host memory.
   [[nodiscard]] std::size_t bytes() const;
-  // The host tensors in that memory, which is aligned for every dtype.
+  // The host tensors in that memory, which is aligned for every dtype; in place: in the device's.
   [[nodiscard]] std::vector<Tensor> on_host(std::byte* memory) const;
   // Before and after the call. Copies of neighbours are one copy.
   [[nodiscard]] std::vector<DeviceCopies::Copy> copies_to_host(std::byte* memory) const;

@@ -24,7 +24,11 @@ DeviceMemory::DeviceMemory() {
     std::perror("CUDA double: no device memory");
     std::abort();
   }
-  void* const device = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const char* const open = std::getenv("CUDA_DOUBLE_OPEN_MEMORY");
+  const bool is_open = open != nullptr && std::strcmp(open, "1") == 0;
+  void* const device =
+      is_open ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0)
+              : mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   void* const host = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (device == MAP_FAILED || host == MAP_FAILED) {
     std::perror("CUDA double: no device memory");

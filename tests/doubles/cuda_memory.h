@@ -1,6 +1,8 @@
 // The device memory of the double of the CUDA runtime: an arena of its own. Its addresses cannot be read or
 // written by the host: a program that does so by accident crashes, as with a GPU. The double itself uses a
-// second mapping of the same pages. The ranks of a host see each other's arenas, as GPUs do over NVLink.
+// second mapping of the same pages. With CUDA_DOUBLE_OPEN_MEMORY=1 the host may use the addresses: then any
+// library stands for one that uses the memory of devices. The ranks of a host see each other's arenas, as
+// GPUs do over NVLink.
 #pragma once
 
 #include <cstddef>

@@ -131,6 +131,7 @@ RUNTIME_COVERED_BY = {
     "runtime/backends/mpi/module": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_backend": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_collectives": "runtime/backends/mpi/mpi_test.py",
+    "runtime/backends/mpi/mpi_devices": "runtime/cuda/device_conformance_test.py",
     "runtime/backends/mpi/mpi_error": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_group": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_messages": "runtime/backends/mpi/mpi_test.py",

@@ -4,6 +4,8 @@
 
 #include "dlaunch/error.h"
 #include "runtime/backends/mpi/mpi_collectives.h"
+#include "runtime/backends/mpi/mpi_devices.h"
+#include "runtime/backends/mpi/mpi_types.h"
 #include "runtime/base/deadline.h"
 
 namespace dlaunch::internal {
@@ -116,6 +118,11 @@ Work MpiBackend::send(const Tensor& tensor, int dst, Tag tag, const Operation& o
 
 Work MpiBackend::recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) {
   return messages_.recv(tensor, src, tag, operation);
+}
+
+bool MpiBackend::takes_device_memory(const CallSubject& call) {
+  if (!mpi_takes_device_memory()) return false;
+  return !call.op || (mpi_reduces_device_memory && is_of_mpi_alone(*call.dtype, *call.op));
 }
 
 void MpiBackend::check() { group_.check(); }

@@ -141,6 +141,10 @@ MpiArithmetic mpi_arithmetic(DType dtype, ReduceOp op) {
   return {type_of(dtype), has_own_arithmetic(dtype, op) ? own_op(dtype, op) : op_of(op), units};
 }
 
+bool is_of_mpi_alone(DType dtype, ReduceOp op) {
+  return !has_own_arithmetic(dtype, op) && op != ReduceOp::avg && op != ReduceOp::premul_sum;
+}
+
 MpiBytes::MpiBytes(std::size_t bytes) : count_(static_cast<int>(bytes)) {
   if (bytes <= INT_MAX) return;
   const MpiCallLock call;

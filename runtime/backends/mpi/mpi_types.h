@@ -24,6 +24,9 @@ struct MpiArithmetic {
 // NaN, and it has no float16, no bfloat16, and no arithmetic of bool: these are functions of reduce.h.
 MpiArithmetic mpi_arithmetic(DType dtype, ReduceOp op);
 
+// Whether MPI does that reduction by itself, without functions of the library's: then it may be on a device.
+bool is_of_mpi_alone(DType dtype, ReduceOp op);
+
 // Bytes of one message, of any number: MPI counts with int.
 class MpiBytes {
  public:

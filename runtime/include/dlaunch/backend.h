@@ -137,6 +137,13 @@ class DLAUNCH_EXPORT Backend {
   // before it has a number, and the group stays usable. Any thread. Unless overridden empty.
   virtual std::string why_not(const CallSubject& call);
 
+  // Of a backend for CPU tensors whose module says stages_cuda: whether it carries out such a call on device
+  // memory as well. The tensors of the call then name the CPU, their data are on the device, and nothing on
+  // any stream works on them. Asked for messages, broadcasts, all_gathers whose outputs are of one size and
+  // follow each other, all_reduce and reduce (`call.op` is set then). Ranks may answer differently. Any
+  // thread. Unless overridden false.
+  virtual bool takes_device_memory(const CallSubject& call);
+
   // What this thread calls between the two is started together, by end_together(); their Works exist before,
   // and end with an error if that throws. Unless overridden each call is started by itself.
   virtual void begin_together();
@@ -189,7 +196,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 18;
+inline constexpr std::uint32_t backend_abi_version = 19;
 
 // Of a backend whose own launcher has formed a world of processes (mpirun): a program need then name neither
 // its ranks nor a store.

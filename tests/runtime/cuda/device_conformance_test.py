@@ -134,6 +134,34 @@ class Mpi(Conformance):
         self.compare_on_doubles(2)
 
 
+class MpiOnDevices(Mpi):
+    """Debian's MPIs use no device memory: here the double's memory is open to the host, which takes the place of an MPI that does."""
+    on_devices = {"LD_LIBRARY_PATH": DOUBLES, "DLAUNCH_MPI_CUDA": "1", "CUDA_DOUBLE_SEED": "5"}
+
+    def launched(self, size, *command):
+        names = [word for name in ("DLAUNCH_MPI_CUDA", "CUDA_DOUBLE_OPEN_MEMORY", "CUDA_DOUBLE_SEED") for word in ("-x", name)]
+        first, *rest = super().launched(size, *command)
+        return [first, *names, *rest]
+
+    def test_world_of_2(self):
+        self.compare(2, **self.on_devices, CUDA_DOUBLE_OPEN_MEMORY="1")
+
+    def test_the_memory_of_devices_goes_to_mpi(self):
+        with tempfile.TemporaryDirectory(prefix="dlaunch_device.") as directory:
+            ranks = os.path.join(BUILD, "tests", "conformance_device_ranks")
+            done = subprocess.run(self.launched(2, ranks, directory, "2", "mpi"), capture_output=True, text=True, timeout=280,
+                                  check=False, env=PLAIN | self.on_devices)
+            self.assertNotEqual(done.returncode, 0, "nothing has touched the memory, which is closed to the host")
+
+
+class MpichOnDevices(MpiOnDevices):
+    """Its reductions, too."""
+    mpiexec = "mpiexec.hydra"
+
+    def launched(self, size, *command):
+        return [self.mpiexec, "-n", str(size), *command]
+
+
 class Nccl(Conformance):
     backend = "nccl"
     at_least = 500
