@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Collectives of several hosts: each through shared memory within, next to TCP between all ranks, in one run.
 
-    hosts_bench.py [--hosts=2] [--ranks=4] [--runs=5] [--rate=1gbit] [--delay=0.2ms] [--operation=all] [--largest=67108864]
+    hosts_bench.py [--hosts=2] [--ranks=4] [--runs=5] [--rate=1gbit] [--delay=200] [--operation=all] [--largest=67108864]
 
-The hosts are network namespaces on a switch; what each sends is slowed down by tc: --rate, and --delay for a way. Needs
-root. Prints the median of each cell in microseconds and the ratio.
+The hosts are network namespaces on a switch; what each sends is slowed down by tc (--rate), and delayed by so many
+microseconds (--delay): by the kernel's netem, or by a switch of ours (delayed_switch.cpp). Needs root. Prints the median of
+each cell in microseconds and the ratio.
 """
 
 import argparse
@@ -23,15 +24,22 @@ SIDES = {"memory and TCP": {}, "TCP": {"DLAUNCH_SHM": "0"}}
 
 
 def slow_down(hosts, rate, delay):
-    """A link of that rate whose queue holds 20 ms, and that delay, if the kernel has netem."""
+    """Links of that rate, whose queues hold 20 ms, and of that delay for a way, in microseconds. Returns what delays, or None."""
     has_netem = True
     for name in hosts.names:
         add = ["tc", "-n", name, "qdisc", "add", "dev", "eth0"]
         subprocess.run([*add, "root", "handle", "1:", "tbf", "rate", rate, "burst", "128kb", "latency", "20ms"], check=True)
-        delayed = [*add, "parent", "1:1", "netem", "delay", delay, "limit", "20000"]
-        has_netem = subprocess.run(delayed, capture_output=True, check=False).returncode == 0
-    if not has_netem:
-        print("without a delay: this kernel has no netem", file=sys.stderr)
+        delayed = [*add, "parent", "1:1", "netem", "delay", f"{delay}us", "limit", "20000"]
+        has_netem = has_netem and delay > 0 and subprocess.run(delayed, capture_output=True, check=False).returncode == 0
+    if has_netem or delay == 0:
+        return None
+    for i in range(len(hosts.names)):
+        hosts.pull_cable(i)
+    switch = subprocess.Popen([*hosts.on_switch(), os.path.join(BUILD, "bin/delayed_switch"), str(delay), *hosts.ports()],
+                              stdout=subprocess.PIPE, text=True)
+    if not switch.stdout.readline():
+        sys.exit("the switch that delays does not run")
+    return switch
 
 
 def run(hosts, options, operation, size, environment, port):
@@ -65,7 +73,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--rate", default="1gbit")
-    parser.add_argument("--delay", default="0.2ms")
+    parser.add_argument("--delay", type=int, default=200)
     parser.add_argument("--operation", default="all")
     parser.add_argument("--smallest", type=int, default=4)
     parser.add_argument("--largest", type=int, default=64 << 20)
@@ -73,9 +81,10 @@ def main():
     parser.add_argument("--seconds", default="0.2")
     options = parser.parse_args()
     test = Test()
+    switch = None
     try:
         hosts = Hosts(test, options.hosts)
-        slow_down(hosts, options.rate, options.delay)
+        switch = slow_down(hosts, options.rate, options.delay)
         times = {name: {} for name in SIDES}
         port = 29500
         size = options.smallest
@@ -87,8 +96,10 @@ def main():
                         times[name].setdefault(cell, []).append(time)
             size *= options.factor
     finally:
+        if switch:
+            switch.kill()
         test.doCleanups()
-    print(f"{options.hosts} hosts x {options.ranks} ranks, {options.rate}, {options.delay}, medians of {options.runs} runs, "
+    print(f"{options.hosts} hosts x {options.ranks} ranks, {options.rate}, {options.delay} us, medians of {options.runs} runs, "
           "microseconds")
     print(f"{'operation':15}{'bytes':>10}" + "".join(f"{name:>18}" for name in SIDES) + f"{'ratio':>8}")
     for cell in sorted(times["TCP"]):

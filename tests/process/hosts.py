@@ -47,6 +47,10 @@ class Hosts:
     def _port(i, network):
         return f"port{i}-{network}"
 
+    def ports(self, network=0):
+        """The switch's ends of the cables."""
+        return [self._port(i, network) for i in range(len(self.names))]
+
     def address(self, i, network=0):
         return str(self.networks[network][i + 1])
 
