@@ -101,8 +101,8 @@ void all_reduce_by_halving(Exchange& exchange, std::span<std::byte> values, DTyp
     const Bytes upper = mine.subspan(lower.size());
     const bool is_lower = (exchange.rank() & distance) == 0;
     const Round round{exchange.rank() ^ distance, is_lower ? upper : lower, is_lower ? lower : upper};
-    Exchange::Send own = exchange.send(round.partner, round.given);
     Exchange::Receive message = exchange.receive(round.partner, scratch.first(round.kept.size()));
+    Exchange::Send own = exchange.send(round.partner, round.given);
     const std::byte* const theirs = message.wait().data();
     std::byte* const ours = round.kept.data();
     combine(ours, is_lower ? ours : theirs, is_lower ? theirs : ours, round.kept.size() / element);
@@ -112,8 +112,9 @@ void all_reduce_by_halving(Exchange& exchange, std::span<std::byte> values, DTyp
   }
   for (; !rounds.empty(); rounds.pop_back()) {
     const Round& round = rounds.back();
+    Exchange::Receive message = exchange.receive(round.partner, round.given);
     sent.push_back(exchange.send(round.partner, round.kept));
-    exchange.receive(round.partner, round.given).wait_in_place();
+    message.wait_in_place();
   }
   wait_for_all(sent);
 }

@@ -140,9 +140,9 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
   // A rank that has sent more must first receive as many: the segments of short blocks go through the eager
   // channel, and ranks in a ring that all wait for room there would deadlock.
   const std::size_t ahead = std::min(segments, Exchange::max_unreceived_sends);
-  send_until(ahead);
   confirmed = segments;  // sends from the slots begin behind these
   post_receives(0);
+  send_until(ahead);
   for (std::size_t k = 0; k < messages; ++k) {
     const std::span<const std::byte> values = incoming(k);
     const std::byte* const own = prepared(values, scaled, dtype, reduction, exchange.size());

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <vector>
 
 #include "runtime/collectives/reduce_scatter.h"
+#include "runtime/collectives/ring_schedule.h"
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
@@ -63,6 +65,67 @@ void by_blocks(Exchange& exchange, std::span<std::byte> values, DType dtype, con
   wait_for_all(expected);
 }
 
+// Two ranks. The root adds what the other one sends, in segments, of which some are under way while one is
+// added: as few bytes to the root as by blocks, and none from it.
+class ByPair {
+ public:
+  ByPair(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction)
+      : exchange_(exchange),
+        values_(values),
+        dtype_(dtype),
+        reduction_(reduction),
+        segments_((values.size() + segment_bytes - 1) / segment_bytes) {}
+
+  void send_to(int root) {
+    std::span<std::byte> own = values_;
+    if (needs_preparing(dtype_, reduction_)) {
+      own = exchange_.workspace().scratch(values_.size());
+      std::memcpy(own.data(), values_.data(), values_.size());
+      prepare(own, dtype_, reduction_, exchange_.size());
+    }
+    std::vector<Exchange::Send> sent;
+    sent.reserve(segments_);
+    for (std::size_t number = 0; number < segments_; ++number)
+      sent.push_back(exchange_.send(root, segment(own, number)));
+    wait_for_all(sent);
+  }
+
+  void add_from(int peer) {
+    prepare(values_, dtype_, reduction_, exchange_.size());
+    const ReduceKernel combine = reduce_kernel(dtype_, reduction_.op);
+    const std::size_t slot_size = segment(values_, 0).size();  // no other one is longer
+    const std::span<std::byte> slots = exchange_.workspace().scratch(receives_ahead * slot_size);
+    std::deque<Exchange::Receive> expected;
+    std::size_t posted = 0;
+    for (std::size_t number = 0; number < segments_; ++number) {
+      for (; posted < std::min(segments_, number + receives_ahead); ++posted) {
+        const std::size_t length = segment(values_, posted).size();
+        expected.push_back(
+            exchange_.receive(peer, slots.subspan(posted % receives_ahead * slot_size, length)));
+      }
+      const std::span<std::byte> sum = segment(values_, number);
+      combine(sum.data(), sum.data(), expected.front().wait().data(), sum.size() / size_of(dtype_));
+      expected.pop_front();
+    }
+  }
+
+ private:
+  static constexpr std::size_t segment_bytes = std::size_t{512} * 1024;
+  static constexpr std::size_t receives_ahead = 3;
+
+  [[nodiscard]] std::span<std::byte> segment(std::span<std::byte> of, std::size_t number) const {
+    const std::size_t element = size_of(dtype_);
+    const EvenPart part(of.size() / element, segments_, number);
+    return of.subspan(part.begin * element, part.length * element);
+  }
+
+  Exchange& exchange_;
+  const std::span<std::byte> values_;
+  const DType dtype_;
+  const Reduction reduction_;
+  const std::size_t segments_;
+};
+
 }  // namespace
 
 void reduce_to_root(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction,
@@ -73,7 +136,10 @@ void reduce_to_root(Exchange& exchange, std::span<std::byte> values, DType dtype
       reduce_to_root(exchange, parts, DType::int64, {}, root);
     });
   }
-  if (values.size() > Exchange::fragment_limit && exchange.size() > 1) {
+  if (values.size() > Exchange::fragment_limit && exchange.size() == 2) {
+    ByPair pair(exchange, values, dtype, reduction);
+    is_root ? pair.add_from(1 - root) : pair.send_to(root);
+  } else if (values.size() > Exchange::fragment_limit && exchange.size() > 2) {
     by_blocks(exchange, values, dtype, reduction, root);
   } else {
     std::span<std::byte> sum = values;

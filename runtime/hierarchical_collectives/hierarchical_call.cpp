@@ -27,6 +27,13 @@ int HierarchicalCall::delegate_place() const {
   return static_cast<int>(hosts_.place_of(delegate_of(own_host_)));
 }
 
+std::vector<int> HierarchicalCall::own_rail() const {
+  std::vector<int> rail;
+  for (std::size_t host = 0; host < hosts_.hosts(); ++host)
+    rail.push_back(hosts_.ranks_of(host)[hosts_.place_of(rank_)]);
+  return rail;
+}
+
 // REQUIRES: the root is known, and this rank is a delegate.
 Exchange& HierarchicalCall::exchange() {
   if (!exchange_) {

@@ -5,8 +5,9 @@
 // pass as many bytes, and as few messages, as if each had one rank. The delegate is the root of the call on
 // the root's host, and the lowest rank elsewhere. In an all_to_all, and in a gather or scatter of long
 // blocks, each rank itself exchanges its blocks with the ranks of the other hosts: no other way moves fewer
-// bytes. (Hierarchical collectives: T. Kielmann et al., "MagPIe: MPI's collective communication operations
-// for clustered wide area systems", 1999.)
+// bytes. In a reduce_scatter of long blocks each rank exchanges its host's sums with the ranks at its place
+// on the other hosts. (Hierarchical collectives: T. Kielmann et al., "MagPIe: MPI's collective communication
+// operations for clustered wide area systems", 1999.)
 //
 // All ranks get the same bits, independent of timing. They may differ from those of a group in which no rank
 // shares memory, since a sum is combined first on each host.
@@ -64,6 +65,8 @@ class HierarchicalCall {
 
  private:
   static constexpr int no_root = -1;
+  // Bytes of a reduce_scatter: below, one message between two hosts is faster than several at once.
+  static constexpr std::size_t rails_limit = std::size_t{128} * 1024;
 
   // The root on its host, the lowest rank on others.
   [[nodiscard]] int delegate_of(std::size_t host) const;
@@ -74,6 +77,10 @@ class HierarchicalCall {
   // Between the delegates.
   Exchange& exchange();
 
+  // The ranks at this rank's place, one of each host, in their order. REQUIRES: hosts_are_even().
+  [[nodiscard]] std::vector<int> own_rail() const;
+  void reduce_scatter_on_rails(Bytes output, std::span<const ConstBytes> inputs, DType dtype,
+                               const Reduction& reduction);
   void reduce_on_host(Bytes values, DType dtype, const Reduction& reduction);
   void broadcast_on_host(Bytes values);
 

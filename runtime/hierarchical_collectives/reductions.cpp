@@ -64,6 +64,23 @@ void HierarchicalCall::reduce(Bytes values, DType dtype, const Reduction& reduct
   reduce_to_root(exchange(), sum, dtype, without_factor(reduction), static_cast<int>(hosts_.host_of(root)));
 }
 
+// The ranks of one place are a rail: each rank reduces its host's values of the blocks of its rail's ranks,
+// which then exchange them, several rails at once. No rank copies what is another's.
+void HierarchicalCall::reduce_scatter_on_rails(Bytes output, std::span<const ConstBytes> inputs, DType dtype,
+                                               const Reduction& reduction) {
+  const std::vector<int> rail = own_rail();
+  std::size_t total = 0;
+  for (const int rank : rail) total += inputs[static_cast<std::size_t>(rank)].size();
+  Bytes scratch = own_scratch(total);
+  std::vector<Bytes> sums;
+  for (const int rank : rail) sums.push_back(take(scratch, inputs[static_cast<std::size_t>(rank)].size()));
+  for (std::size_t host = 0; host < hosts_.hosts(); ++host)
+    local_->reduce_scatter(sums[host], of_host(inputs, host), dtype, reduction);
+  Exchange exchange(transport_, workspace_, fingerprint_, sequence_, deadline_, rail);
+  internal::reduce_scatter(exchange, output, std::vector<ConstBytes>(sums.begin(), sums.end()), dtype,
+                           without_factor(reduction));
+}
+
 // Each host reduces all blocks, in the order of the hosts; the delegates exchange what is for each host.
 void HierarchicalCall::reduce_scatter(Bytes output, std::span<const ConstBytes> inputs, DType dtype,
                                       const Reduction& reduction) {
@@ -72,7 +89,10 @@ void HierarchicalCall::reduce_scatter(Bytes output, std::span<const ConstBytes> 
         output, inputs, dtype, static_cast<int>(hosts_.ranks()), static_cast<std::size_t>(rank_),
         [&](Bytes sum, std::span<const ConstBytes> wide) { reduce_scatter(sum, wide, DType::int64, {}); });
   }
-  const Bytes all = own_scratch(size_of_all(inputs));
+  const std::size_t total = size_of_all(inputs);
+  if (total >= rails_limit && local_ && hosts_are_even())
+    return reduce_scatter_on_rails(output, inputs, dtype, reduction);
+  const Bytes all = own_scratch(total);
   Bytes scratch = all;
   std::vector<Bytes> rows;
   for (std::size_t host = 0; host < hosts_.hosts(); ++host) {

@@ -46,6 +46,20 @@ TEST_P(ReduceToRoot, AddsAtEveryRootAndLeavesTheOthers) {
   }
 }
 
+// More segments than are under way at a time.
+TEST(ReduceToRootOfTwo, AddsInSegments) {
+  constexpr std::size_t count = 900'001;
+  for (int root = 0; root < 2; ++root) {
+    expect_success(on_ranks(2, [&](std::unique_ptr<Transport> transport) {
+      Side side(std::move(transport));
+      const int own = side.transport->rank();
+      std::vector<float> values = values_of(own, count);
+      reduce_to_root(side.exchange, bytes(values), DType::float32, {}, root);
+      EXPECT_TRUE(values == (own == root ? sum_of_all(2, count) : values_of(own, count))) << root;
+    }));
+  }
+}
+
 TEST_P(ReduceToRoot, KnowsEveryTypeAndOperation) {
   const int size = GetParam();
   const int root = size / 2;
