@@ -1,6 +1,9 @@
 #include "dlaunch/future.h"
 
+#include <utility>
+
 #include "dlaunch/rpc.h"
+#include "dlaunch/rpc_context.h"
 #include "runtime/base/deadline.h"
 #include "runtime/record/recorder.h"
 
@@ -8,6 +11,17 @@ namespace dlaunch {
 using namespace internal;
 inline namespace v1 {
 namespace future_detail {
+
+namespace {
+
+std::function<void()> in_context(std::uint64_t context, std::function<void()> callback) {
+  return [context, callback = std::move(callback)] {
+    const rpc::rpc_detail::CallContextScope scope(context);
+    callback();
+  };
+}
+
+}  // namespace
 
 State::~State() = default;
 
@@ -31,7 +45,11 @@ void State::complete(std::exception_ptr error) {
 void State::on_completion(std::function<void()> callback) {
   {
     const std::lock_guard lock(mutex_);
-    if (!done_) return callbacks_.push_back(std::move(callback));
+    if (!done_) {
+      if (const std::uint64_t context = rpc::rpc_detail::call_context(); context != 0)
+        callback = in_context(context, std::move(callback));
+      return callbacks_.push_back(std::move(callback));
+    }
   }
   callback();
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "runtime/rpc/call_context.h"
 #include "store/base/overloaded.h"
 #include "store/base/text.h"
 
@@ -31,11 +32,14 @@ class OutcomeReceiver final : public CallReceiver, public std::enable_shared_fro
         function_(call.function),
         receiver_(call.receiver),
         used_(call.used),
+        note_(call.request.note),
         references_(std::move(references)) {}
 
   void finish(CallOutcome outcome) override {
     if (const auto* const result = std::get_if<codec::Bytes>(&outcome)) return on_result(*result);
     if (!references_.empty()) member_->references->ask(references_);
+    const auto* const failed = std::get_if<CallFailure>(&outcome);
+    if (note_ && failed && failed->kind != CallFailure::Kind::exception) note_->on_rejected();
     receiver_->on_error(
         std::visit(Overloaded{[](const codec::Bytes&) { return std::exception_ptr(); },
                               [this](const CallFailure& failure) { return error_of(failure); },
@@ -90,6 +94,7 @@ class OutcomeReceiver final : public CallReceiver, public std::enable_shared_fro
   const std::string function_;
   const std::shared_ptr<rpc::rpc_detail::Receiver> receiver_;
   const std::shared_ptr<References::Handle> used_;
+  const std::shared_ptr<codec::MessageNote> note_;
   const std::string references_;
 };
 
@@ -106,6 +111,7 @@ void send_now(OutgoingCall& call) {
 }  // namespace
 
 void send(OutgoingCall call) {
+  meet_in_context(rpc::rpc_detail::call_context(), call.callee);
   const std::vector<ReferenceId> ids = ids_of(call);
   if (ids.empty()) return send_now(call);
   const auto shared = std::make_shared<OutgoingCall>(std::move(call));

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "dlaunch/rpc.h"
+#include "dlaunch/rpc_context.h"
 #include "dlaunch/rpc_info.h"
 #include "runtime/rpc/function_table.h"
 #include "runtime/rpc/outgoing_call.h"
@@ -60,7 +61,7 @@ std::string name_of_function(std::string_view pointer) {
 
 std::string begin_request(std::string_view name, std::uint64_t signature) {
   (void)take_written_handles();  // of a message that was not completed
-  return to_bytes(CallHead{name, signature});
+  return to_bytes(CallHead{name, signature, call_context()});
 }
 
 void call(const Destination& to, std::string_view name, codec::Bytes request,

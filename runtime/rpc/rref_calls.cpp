@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "dlaunch/rpc_context.h"
 #include "dlaunch/rref.h"
 #include "runtime/rpc/outgoing_call.h"
 #include "runtime/rpc/rpc_world.h"
@@ -30,7 +31,7 @@ class CreationReceiver final : public Receiver {
 };
 
 std::string request_of(std::string_view function, const std::string& message) {
-  return to_bytes(CallHead{function, 0}) + message;
+  return to_bytes(CallHead{function, 0, call_context()}) + message;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "runtime/rpc/call_context.h"
 #include "runtime/rpc/outgoing_call.h"
 #include "store/base/text.h"
 
@@ -116,6 +117,8 @@ void fetch(const Served& served) {
 }
 
 void serve_when_ready(const Served& served) {
+  meet_in_context(served.request.head.context, served.call.caller);
+  const rpc::rpc_detail::CallContextScope scope(served.request.head.context);
   const std::string_view function = served.request.head.function;
   if (function == References::create_function) return create(served);
   if (function == References::fetch_function) return fetch(served);

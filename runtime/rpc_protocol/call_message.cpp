@@ -8,7 +8,7 @@ namespace dlaunch::internal {
 
 std::string to_bytes(const CallHead& head) {
   std::string bytes;
-  ByteWriter(bytes).text(head.function).u64(head.signature);
+  ByteWriter(bytes).text(head.function).u64(head.signature).u64(head.context);
   return bytes;
 }
 
@@ -17,6 +17,7 @@ std::optional<CallRequest> parse_request(std::string_view bytes) {
   CallRequest request;
   request.head.function = reader.text(longest_function_name);
   request.head.signature = reader.u64();
+  request.head.context = reader.u64();
   if (!reader.ok()) return std::nullopt;
   request.arguments = bytes.substr(reader.consumed());
   return request;

@@ -19,10 +19,12 @@ inline constexpr std::size_t longest_function_name = 256;
 inline constexpr std::string_view reference_function = "dlaunch.reference";
 inline constexpr std::size_t longest_failure_text = std::size_t{64} * 1024;
 
-// Of which function a call is. `signature`: of its arguments and result (codec.h).
+// Of which function a call is. `signature`: of its arguments and result (codec.h). `context`: that of its
+// caller (rpc_context.h).
 struct CallHead {
   std::string_view function;
   std::uint64_t signature = 0;
+  std::uint64_t context = 0;
 };
 struct CallRequest {
   CallHead head;

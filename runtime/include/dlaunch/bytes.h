@@ -42,6 +42,17 @@ struct Block {
 // In memory that is used again later: fast from the second time on. Throws std::bad_alloc.
 DLAUNCH_EXPORT Block copy_of(const void* data, std::size_t size);
 
+// What the serialize() of a type keeps for all its objects in a message.
+class MessageNote {
+ public:
+  MessageNote() = default;
+  virtual ~MessageNote() = default;
+  MessageNote(const MessageNote&) = delete;
+  MessageNote& operator=(const MessageNote&) = delete;
+  // The worker has rejected the request before its function ran. Any thread.
+  virtual void on_rejected() = 0;
+};
+
 struct Bytes {
   Bytes() = default;
   Bytes(std::string text) : front(std::move(text)) {}  // NOLINT(google-explicit-constructor)
@@ -49,6 +60,7 @@ struct Bytes {
 
   std::string front;
   std::vector<Block> blocks;
+  std::shared_ptr<MessageNote> note;  // null: none
 
   // Those of the blocks when they are behind each other.
   [[nodiscard]] std::size_t size_of_blocks() const {
@@ -77,6 +89,11 @@ class Writer {
     if (how_ == LongData::copied && !owner_) return bytes_.blocks.push_back(copy_of(data, size));
     bytes_.blocks.push_back({std::shared_ptr<const void>(owner_, data), size});
   }
+  // The same; they do not change as long as there is an owner, and are not copied if they are long.
+  void plain(std::shared_ptr<const void> data, std::size_t size) {
+    if (how_ == LongData::inside || size < shortest_block) return raw(data.get(), size);
+    bytes_.blocks.push_back({std::move(data), size});
+  }
   // The owner of the plain data that follow: they are not copied. Null: there is none.
   void set_owner(std::shared_ptr<const void> owner) { owner_ = std::move(owner); }
 
@@ -92,6 +109,9 @@ class Writer {
     without_bytes_ += value;
     length(value);
   }
+
+  [[nodiscard]] bool has_blocks() const { return how_ != LongData::inside; }
+  [[nodiscard]] std::shared_ptr<MessageNote>& note() { return bytes_.note; }  // null at first
 
   // REQUIRES: long data are inside.
   std::string take() { return std::move(bytes_.front); }

@@ -115,6 +115,7 @@ class Probe {
 class Write {
  public:
   explicit Write(Writer& writer) : writer_(writer) {}
+  [[nodiscard]] Writer& writer() const { return writer_; }
   template <class... T>
   void operator()(T&... parts) {
     (visit(parts), ...);

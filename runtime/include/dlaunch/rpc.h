@@ -323,7 +323,9 @@ struct HandleId {
     archive(id.owner, id.creator, id.number);
   }
 };
-// `Member`: a member function of C.
+template <class C>
+concept NotConst = !std::is_const_v<C>;
+// `Member`: a member function of C, or a function of C&.
 template <class C, class Member, class R, class... A>
 Handler handler_of_member(Member member) {
   return [member](codec::Reader bytes, const Reply& reply) {
@@ -335,8 +337,8 @@ Handler handler_of_member(Member member) {
       reply_with<std::remove_cvref_t<R>>(reply, [&]() -> R {
         return std::apply(
             [&](HandleId&, auto&... each) -> R {
-              return (static_cast<C*>(value.object.get())->*member)(
-                  static_cast<A&&>(Received<std::remove_cvref_t<A>>::get(each))...);
+              return std::invoke(member, *static_cast<C*>(value.object.get()),
+                                 static_cast<A&&>(Received<std::remove_cvref_t<A>>::get(each))...);
             },
             *arguments);
       });
@@ -376,6 +378,11 @@ class Registration {
   Registration(std::string_view name, R (*function)(A...)) {
     rpc_detail::add_function(name, rpc_detail::signature_of_function<R, A...>(),
                              rpc_detail::bytes_of(function), rpc_detail::handler_of(function));
+  }
+  // Of a value that an RRef refers to: RRef<C>::rpc_sync() calls it there.
+  template <class R, rpc_detail::NotConst C, class... A>
+  Registration(std::string_view name, R (*function)(C&, A...)) {
+    add_member<C, R, A...>(name, function);
   }
   template <class C, class R, class... A>
   Registration(std::string_view name, R (C::*member)(A...)) {
@@ -419,7 +426,8 @@ rpc_detail::ResultOf<R> rpc_sync(const Destination& to, R (*function)(A...), U&&
 #define DLAUNCH_RPC_JOINED_(a, b) a##b
 #define DLAUNCH_RPC_NAMED_(a, b) DLAUNCH_RPC_JOINED_(a, b)
 // Registers a function, or a member function (&Class::member), by its name in the source, before main() or
-// when its library is loaded. At namespace scope.
+// when its library is loaded. At namespace scope. A function whose first parameter is a T& is for values that
+// an RRef<T> refers to.
 #define DLAUNCH_RPC(function)                                                    \
   [[maybe_unused]] static const ::dlaunch::rpc::Registration DLAUNCH_RPC_NAMED_( \
       dlaunch_rpc_registration_, __COUNTER__)(#function, function)

@@ -93,7 +93,8 @@ class RRef {
   // The value itself; waits until it is there. Throws DistError in another worker than the owner.
   [[nodiscard]] T& local_value() const { return *static_cast<T*>(rpc_detail::local_object(handle_).get()); }
 
-  // Calls a registered member function of the value at its owner. Several may run at a time.
+  // Calls a registered member function of the value, or a registered function of a T&, at the value's owner.
+  // Several may run at a time.
   template <class Member, class... U>
   auto rpc_async(Member member, U&&... arguments) const {
     return call(codec::Writer::LongData::copied, member, std::forward<U>(arguments)...);
@@ -129,6 +130,10 @@ class RRef {
   template <class C, class R, class... A, class... U>
   auto call(codec::Writer::LongData how, R (C::*member)(A...) const, U&&... arguments) const {
     return call_member<R, A...>(how, rpc_detail::bytes_of(member), std::forward<U>(arguments)...);
+  }
+  template <class R, class... A, class... U>
+  auto call(codec::Writer::LongData how, R (*function)(T&, A...), U&&... arguments) const {
+    return call_member<R, A...>(how, rpc_detail::bytes_of(function), std::forward<U>(arguments)...);
   }
   template <class R, class... A, class... U>
   Future<rpc_detail::ResultOf<R>> call_member(codec::Writer::LongData how, std::string_view member,

@@ -50,6 +50,15 @@ DLAUNCH_RPC(twice);
 Future<int> Counter::add_later(const std::string& worker, int n) {
   return rpc_async(worker, twice, n).then([this](const Future<int>& done) { return add(done.wait()); });
 }
+// Functions that are no members.
+int add_twice(Counter& counter, int n) { return counter.add(2 * n); }
+DLAUNCH_RPC(add_twice);
+Future<int> add_after(Counter& counter, const std::string& worker, int n) {
+  return rpc_async(worker, twice, n).then([&counter](const Future<int>& done) {
+    return counter.add(done.wait());
+  });
+}
+DLAUNCH_RPC(add_after);
 std::vector<double> make_values(int n) { return std::vector<double>(static_cast<std::size_t>(n), 1.5); }
 DLAUNCH_RPC(make_values);
 std::string make_nothing() { throw std::out_of_range("no such value"); }
@@ -110,6 +119,17 @@ TEST(RRef, RefersToAValueInAnotherWorker) {
     const RRef<std::vector<double>> local(std::vector<double>{1, 2});
     REQUIRE(local.is_owner() && local.confirmed_by_owner() && local.to_here().size() == 2);
     REQUIRE(rpc_sync("worker1", values_in, local) == 2);
+    return "ok";
+  });
+}
+
+TEST(RRef, FunctionsOfTheValueAreCalledAtItsOwner) {
+  expect_ok(2, []() -> std::string {
+    for (const char* owner : {"worker0", "worker1"}) {
+      const RRef<Counter> counter = remote(owner, make_counter, 5);
+      REQUIRE(counter.rpc_sync(add_twice, 2) == 9);
+      REQUIRE(counter.rpc_async(add_after, "worker0", 3).wait() == 15);
+    }
     return "ok";
   });
 }

@@ -8,11 +8,12 @@ namespace dlaunch::internal {
 namespace {
 
 TEST(CallMessage, ARequestIsReadAsItWasWritten) {
-  const std::string bytes = to_bytes(CallHead{"add", 42}) + "arguments";
+  const std::string bytes = to_bytes(CallHead{"add", 42, 7}) + "arguments";
   const auto request = parse_request(bytes);
   ASSERT_TRUE(request);
   EXPECT_EQ(request->head.function, "add");
   EXPECT_EQ(request->head.signature, 42U);
+  EXPECT_EQ(request->head.context, 7U);
   EXPECT_EQ(request->arguments, "arguments");
 }
 
