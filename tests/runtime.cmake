@@ -446,6 +446,18 @@ if(TARGET dlaunch_torch)
     runtime/torch/zero_redundancy_test.cpp)
   dlaunch_test(NAME libtorch_test LABELS runtime OPTIMISED TOGETHER SOURCES ${torch_tests} LIBS dlaunch_torch dlaunch_libtorch)
   target_compile_options(libtorch_test PRIVATE ${test_options})
+  # Workers are processes of their own.
+  if(TARGET dlaunch_store_host AND NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
+    dlaunch_test(NAME libtorch_rpc_test LABELS runtime TIMEOUT 120 OPTIMISED
+    SOURCES
+      runtime/torch/dist_autograd_errors_test.cpp
+      runtime/torch/dist_autograd_test.cpp
+      runtime/torch/distributed_optimizer_test.cpp
+      runtime/torch/remote_module_test.cpp
+      runtime/torch/rpc_tensors_test.cpp
+    LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host)
+    target_compile_options(libtorch_rpc_test PRIVATE ${test_options})
+  endif()
   add_executable(train_small_net runtime/torch/train_small_net.cpp)
   dlaunch_settings(train_small_net)
   target_link_libraries(train_small_net PRIVATE dlaunch_torch dlaunch_libtorch)

@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "runtime/torch/backward_pass.h"
+
 namespace dlaunch::torch::internal {
 
 namespace {
@@ -66,6 +68,7 @@ std::vector<std::size_t> GradientHooks::unreached_from(const std::vector<at::Ten
 }
 
 void at_end_of_backward(std::function<void()> call) {
+  if (BackwardPass* const pass = running_pass()) return pass->at_end(std::move(call));
   ::torch::autograd::Engine::get_default_engine().queue_callback(std::move(call));
 }
 

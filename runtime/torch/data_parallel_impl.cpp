@@ -12,6 +12,7 @@
 #include "dlaunch/error.h"
 #include "dlaunch/torch/tensor.h"
 #include "runtime/gradients/agreement.h"
+#include "runtime/torch/backward_pass.h"
 
 namespace dlaunch::torch::internal {
 
@@ -216,7 +217,7 @@ void DataParallelImpl::deliver_collected() {
 bool DataParallelImpl::deliver(std::size_t parameter) {
   const at::NoGradGuard no_grad;
   const at::Tensor& value = tensors_.trained[parameter].tensor;
-  at::Tensor& gradient = value.mutable_grad();
+  at::Tensor& gradient = gradient_place(value);
   if (!gradient.defined()) gradient = at::zeros_like(value);
   if (gradient.layout() != at::kStrided) {
     throw DistError("parameter " + dlaunch::internal::parameter_text(parameter, names_) +
@@ -261,7 +262,7 @@ void DataParallelImpl::finish_step() {
   if (join_ && !join_->options.divide_by_initial_world_size && join_->count > 0) {
     const double scale = static_cast<double>(group_.size()) / static_cast<double>(join_->count);
     for (const NamedTensor& trained : tensors_.trained)
-      if (at::Tensor& gradient = trained.tensor.mutable_grad(); gradient.defined()) gradient.mul_(scale);
+      if (at::Tensor& gradient = gradient_place(trained.tensor); gradient.defined()) gradient.mul_(scale);
   }
   const std::lock_guard lock(mutex_);
   if (learns_graph()) wanted_ = fired_;
@@ -273,7 +274,7 @@ void DataParallelImpl::finish_step() {
 
 void DataParallelImpl::take_result_of_unused(std::size_t parameter) {
   const at::Tensor& value = tensors_.trained[parameter].tensor;
-  at::Tensor& gradient = value.mutable_grad();
+  at::Tensor& gradient = gradient_place(value);
   if (!reducer_->used(parameter)) {
     // No gradient at all, so that an optimizer leaves the parameter as it is: in the bucket are zeros.
     if (options_.gradient_as_bucket_view && is_in_bucket(parameter)) gradient.reset();
@@ -296,7 +297,7 @@ at::Tensor DataParallelImpl::view_of_gradient(std::size_t parameter) const {
 }
 
 bool DataParallelImpl::is_in_bucket(std::size_t parameter) const {
-  const at::Tensor& gradient = tensors_.trained[parameter].tensor.grad();
+  const at::Tensor& gradient = gradient_place(tensors_.trained[parameter].tensor);
   return gradient.defined() && gradient.data_ptr() == views_[parameter].data_ptr() &&
          gradient.strides() == views_[parameter].strides();
 }
@@ -308,7 +309,7 @@ void DataParallelImpl::follow_buckets() {
     if (reducer_->gradient(i).data() == views_[i].data_ptr()) continue;
     const bool was_in_bucket = is_in_bucket(i);  // the old one, which the view still holds
     views_[i] = view_of_gradient(i);
-    if (was_in_bucket) tensors_.trained[i].tensor.mutable_grad() = views_[i];
+    if (was_in_bucket) gradient_place(tensors_.trained[i].tensor) = views_[i];
   }
 }
 

@@ -85,8 +85,9 @@ def functions_in(text, owner="", public=True):
             public = label.group(1) == "public"
             head = head[label.end():].strip()
         if scope := re.match(r'(inline\s+)?namespace\s+([\w:]+)$|extern "C"$', head):
-            if scope.group(2) not in ("codec", "future_detail", "half_detail", "object_detail", "rpc_detail"):
-                found.update(functions_in(body))
+            # What torch.distributed has in a module of its own keeps the module's name.
+            if scope.group(2) not in ("codec", "dlaunch::codec", "future_detail", "half_detail", "object_detail", "rpc_detail"):
+                found.update(functions_in(body, scope.group(2) if scope.group(2) == "dist_autograd" else ""))
         elif (kind := re.match(r"(?:template\s*<[^>]*>\s*)?(class|struct)\s+(?:DLAUNCH_EXPORT\s+)?(\w+)", head)) and "(" not in head:
             if body is not None and public:
                 found.update(functions_in(body, kind.group(2), kind.group(1) == "struct"))

@@ -1,0 +1,175 @@
+#include "dlaunch/torch/rpc_tensors.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/error.h"
+#include "dlaunch/rpc.h"
+#include "dlaunch/rpc_context.h"
+#include "runtime/torch/autograd_context.h"
+
+namespace dlaunch::torch::internal {
+
+namespace {
+
+constexpr std::size_t most_dims = 64;  // of a tensor of LibTorch
+
+// Which tensor of which message this is to autograd.
+struct Link {
+  std::uint64_t context = 0;
+  std::int32_t worker = 0;
+  std::uint64_t message = 0;
+  std::uint32_t index = 0;
+
+  template <class Archive>
+  friend void serialize(Archive& archive, Link& link) {
+    archive(link.context, link.worker, link.message, link.index);
+  }
+};
+
+// Before the elements.
+struct TensorHead {
+  bool is_defined = false;
+  std::int8_t type = 0;
+  std::vector<std::int64_t> shape;
+  std::optional<Link> link;
+
+  template <class Archive>
+  friend void serialize(Archive& archive, TensorHead& head) {
+    archive(head.is_defined, head.type, head.shape, head.link);
+  }
+};
+
+// The message that is being written, as far as autograd is concerned.
+class SentMessage final : public codec::MessageNote {
+ public:
+  explicit SentMessage(std::shared_ptr<AutogradContext> context)
+      : context_(std::move(context)), number_(AutogradContexts::get().new_number()) {}
+  void on_rejected() override { context_->forget_sent(number_); }
+  Link add(const at::Tensor& tensor) {
+    return {context_->id(), rpc::get_worker_info().id, number_, context_->add_sent(number_, tensor)};
+  }
+
+ private:
+  const std::shared_ptr<AutogradContext> context_;
+  const std::uint64_t number_;
+};
+
+std::optional<Link> record(codec::Writer& writer, const at::Tensor& tensor) {
+  const std::uint64_t id = rpc::rpc_detail::call_context();
+  if (id == 0 || !writer.has_blocks() || !c10::GradMode::is_enabled() || !tensor.requires_grad())
+    return std::nullopt;
+  std::shared_ptr<codec::MessageNote>& note = writer.note();
+  if (!note) {
+    std::shared_ptr<AutogradContext> context = AutogradContexts::get().find_or_add(id);
+    if (!context) return std::nullopt;  // it has ended: there will be no backward pass
+    note = std::make_shared<SentMessage>(std::move(context));
+  }
+  return dynamic_cast<SentMessage&>(*note).add(tensor);
+}
+
+[[noreturn]] void reject(const at::Tensor& tensor, const std::string& reason) {
+  throw DistError("a tensor of " + std::string(c10::toString(tensor.scalar_type())) + " " +
+                  c10::str(tensor.sizes()) + " " + reason);
+}
+
+void require_sendable(const at::Tensor& tensor) {
+  if (!tensor.device().is_cpu()) {
+    reject(tensor,
+           "is on " + tensor.device().str() +
+               ", and remote calls carry tensors of the CPU: pass its cpu(), and let the other worker "
+               "move it to a device that it has");
+  }
+  if (tensor.layout() != at::kStrided || tensor.is_quantized())
+    reject(tensor, "is sparse or quantised: remote calls carry dense tensors");
+}
+
+bool is_plain(std::int8_t type) {
+  if (type < 0 || type >= static_cast<std::int8_t>(at::ScalarType::NumOptions)) return false;
+  const auto known = static_cast<at::ScalarType>(type);
+  return known != at::ScalarType::Undefined && !c10::isQIntType(known);
+}
+
+std::size_t elements_of(const std::vector<std::int64_t>& shape) {
+  if (shape.size() > most_dims) throw DistError("a serialised tensor has too many dimensions");
+  std::size_t count = 1;
+  for (const std::int64_t size : shape) {
+    if (size < 0 || (size > 0 && count > (std::size_t{1} << 48U) / static_cast<std::size_t>(size)))
+      throw DistError("a serialised tensor has a shape that cannot be");
+    count *= static_cast<std::size_t>(size);
+  }
+  return count;
+}
+
+// The bytes where they have arrived, or a copy if nothing keeps them there.
+at::Tensor tensor_in(const codec::Block& block, const TensorHead& head) {
+  const at::TensorOptions options = at::TensorOptions().dtype(static_cast<at::ScalarType>(head.type));
+  if (block.data.use_count() > 0) {
+    return at::from_blob(
+        const_cast<void*>(block.data.get()), head.shape, [kept = block.data](void*) {}, options);
+  }
+  at::Tensor tensor = at::empty(head.shape, options);
+  if (block.size > 0) std::memcpy(tensor.data_ptr(), block.data.get(), block.size);
+  return tensor;
+}
+
+}  // namespace
+
+}  // namespace dlaunch::torch::internal
+
+namespace dlaunch::codec {
+
+using torch::internal::TensorHead;
+
+void serialize(Sign& sign, at::Tensor& /*tensor*/) {
+  TensorHead head;
+  sign(head);
+}
+
+void serialize(Probe& probe, at::Tensor& /*tensor*/) {
+  TensorHead head;
+  probe(head);
+}
+
+void serialize(Write& write, at::Tensor& tensor) {
+  TensorHead head;
+  head.is_defined = tensor.defined();
+  if (!head.is_defined) return write(head);
+  torch::internal::require_sendable(tensor);
+  const auto plain =
+      std::make_shared<const at::Tensor>(tensor.detach().resolve_conj().resolve_neg().contiguous());
+  head.type = static_cast<std::int8_t>(tensor.scalar_type());
+  head.shape = tensor.sizes().vec();
+  head.link = torch::internal::record(write.writer(), tensor);
+  write(head);
+  write.writer().plain(std::shared_ptr<const void>(plain, plain->data_ptr()), plain->nbytes());
+}
+
+void serialize(Read& read, at::Tensor& tensor) {
+  TensorHead head;
+  read(head);
+  tensor = at::Tensor();
+  if (!head.is_defined) return;
+  if (!torch::internal::is_plain(head.type)) throw DistError("a serialised tensor has an unknown dtype");
+  const std::size_t size = c10::elementSize(static_cast<at::ScalarType>(head.type));
+  const std::size_t count = torch::internal::elements_of(head.shape);
+  read.reader().require(count, size);
+  const at::NoGradGuard no_grad;
+  tensor = torch::internal::tensor_in(read.reader().plain(count * size), head);
+  if (!head.link) return;
+  const auto context = torch::internal::AutogradContexts::get().find_or_add(head.link->context);
+  if (!context) return;
+  // A worker that calls itself: changes of the one must not pass by the graph of the other.
+  if (head.link->worker == rpc::get_worker_info().id) tensor = tensor.clone();
+  context->add_received({head.link->worker, head.link->message}, head.link->index, tensor);
+}
+
+}  // namespace dlaunch::codec
