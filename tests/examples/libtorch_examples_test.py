@@ -78,6 +78,41 @@ class LibTorch(Training):
                 for value, wanted in zip(values, alone[name.replace("replica 1", "replica 0")], strict=True):
                     self.assertAlmostEqual(value, wanted, delta=1e-6, msg=name)
 
+    def lines(self, workers, program):
+        run = self.launched(workers, program)
+        self.assertEqual((run.code, run.err), (0, ""), run)
+        return run.out.splitlines()
+
+    def test_the_documented_remote_calls(self):
+        ones = 3 * [" 1  1  1"] + ["[ CPUFloatType{3,3} ]"]
+        pair = "[ CPUFloatType{2} ]"
+        self.assertEqual(self.lines(2, "rpc_tour_torch"), [
+            "rpc_sync:", " 4", " 4", pair, "rpc_async:", " 5", " 5", pair, "remote:", " 6", " 6", pair,
+            "gradient of t1:", *ones, "gradient of t2:", *ones,
+            "RemoteModule: [128, 30]", "DistributedOptimizer: the loss falls"])
+
+    def test_a_pipeline_by_remote_calls_trains_as_one_process(self):
+        lines = self.lines(3, "rpc_pipeline_torch")
+        self.assertEqual(lines[5:], ["the parameters are the same"])
+        for step, line in enumerate(lines[:5], 1):
+            found = re.fullmatch(rf"step {step}: loss ([\d.]+), in one process ([\d.]+)", line)
+            self.assertAlmostEqual(float(found.group(1)), float(found.group(2)), delta=1e-4)
+
+    def test_a_parameter_server_with_autograd(self):
+        for workers in (2, 3):
+            self.assertEqual(sorted(self.lines(workers, "parameter_server_torch")), [
+                f"ps: {60 * (workers - 1)} steps",
+                *(f"trainer{rank}: the loss is small after 60 steps" for rank in range(1, workers))])
+
+    def test_an_agent_answers_all_observers_at_once(self):
+        for workers in (2, 4):
+            self.assertEqual(self.lines(workers, "reinforcement_torch"), [
+                f"{400 * (workers - 1)} moves of {workers - 1} observers in 400 batches", "the agent has learned"])
+
+    def test_data_parallel_layers_with_remote_embeddings(self):
+        self.assertEqual(self.lines(3, "ddp_rpc_torch"), [
+            "2 trainers: the loss falls", "the dense layers of the trainers are the same"])
+
     def test_a_wrong_option(self):
         run = self.alone("train_mnist_torch", "--epoch=3")
         self.assertEqual((run.code, run.out), (1, ""), run)
