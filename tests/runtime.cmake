@@ -97,6 +97,7 @@ dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/point_to_point/memory_protocol_test.cpp
     runtime/shared_collectives/reduction_order_test.cpp
     runtime/shared_collectives/shared_call_test.cpp
+    runtime/shared_memory/byte_rings_test.cpp
     runtime/shared_memory/copy_test.cpp
     runtime/shared_memory/direct_read_test.cpp
     runtime/shared_memory/extents_test.cpp
@@ -146,6 +147,7 @@ dlaunch_test(NAME rpc_agent_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime
     runtime/rpc/function_table_test.cpp
     runtime/rpc/future_test.cpp
     runtime/rpc/link_test.cpp
+    runtime/rpc/memory_offer_test.cpp
     runtime/rpc/polling_threads_test.cpp
     runtime/rpc/worker_contact_test.cpp)
 if(NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
@@ -216,6 +218,7 @@ if(TARGET dlaunch_backend_gloo)
     runtime/sockets/dial_test.cpp
     runtime/sockets/handshake_test.cpp
     runtime/sockets/keepalive_test.cpp
+    runtime/sockets/pass_descriptor_test.cpp
     runtime/sockets/pending_connections_test.cpp
   LIBS dlaunch_gloo_transport dlaunch_runtime_core)
 endif()

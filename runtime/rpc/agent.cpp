@@ -12,8 +12,10 @@
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
+#include "runtime/base/quick_clock.h"
 #include "runtime/base/start_thread.h"
 #include "runtime/rendezvous/liveness_socket.h"
+#include "runtime/shared_memory/processors.h"
 #include "runtime/sockets/dial.h"
 #include "runtime/sockets/host_socket.h"
 #include "store/base/random.h"
@@ -26,18 +28,13 @@ constexpr std::uint64_t timer_token = PollingThreads::own_token + 1;
 constexpr std::uint64_t listener_token = timer_token + 1;
 constexpr std::uint64_t host_listener_token = listener_token + 1;
 
-constexpr auto connect_limit = std::chrono::seconds(30);
-constexpr auto without_descriptors = std::chrono::milliseconds(50);
 constexpr auto between_checks = std::chrono::milliseconds(200);
+// So long a function may take without delaying others.
+constexpr auto short_time = std::chrono::microseconds(20);
+constexpr auto after_long_time = std::chrono::milliseconds(10);
+constexpr auto relief_time = std::chrono::milliseconds(1);
 // At the end, queued messages are written within this time.
 constexpr auto flush_limit = std::chrono::milliseconds(200);
-
-void watch(int poll, int fd, std::uint64_t token) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLET;
-  event.data.u64 = token;
-  epoll_ctl(poll, EPOLL_CTL_ADD, fd, &event);
-}
 
 const CallFailure abandoned{CallFailure::Kind::exception, "",
                             "the function's future was dropped before it was completed"};
@@ -121,14 +118,19 @@ std::shared_ptr<Agent> Agent::make(const Options& options) {
 
 Agent::Agent(const Options& options)
     : on_host_(options.on_host),
+      in_memory_(options.on_host && options.in_memory),
       threads_(std::make_shared<PollingThreads>(options.threads)),
       timer_([] { return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); }),
       self_{options.name, options.id, options.host, {}},
       log_({options.page, options.id, options.name, options.job_rank, options.generation}),
-      hooks_{[this](Peer& peer) { connect(peer); }, [this](Deadline deadline) { wake_at(deadline); },
+      hooks_{[this](Peer& peer) { connect(peer); },
+             [this](Deadline deadline) { wake_at(deadline); },
              [this](std::vector<CallTable::Ended> ended) { finish(std::move(ended)); },
              [this](std::uint32_t worker, const codec::Bytes& result) {
                if (observer_.on_late_result) observer_.on_late_result(worker, result);
+             },
+             [this](const std::shared_ptr<Link>& link, const FunctionRef<bool()>& done, Deadline until) {
+               drive(link, done, until);
              },
              &log_},
       last_token_(host_listener_token),
@@ -145,13 +147,15 @@ void Agent::start(const std::vector<WorkerContact>& workers, Serve serve, Observ
   serve_ = std::move(serve);
   observer_ = std::move(observer);
   for (const WorkerContact& worker : workers) peers_.push_back(std::make_unique<Peer>(worker, hooks_));
-  watch(threads_->poll(), timer_.get(), timer_token);
-  watch(threads_->poll(), listener_->get(), listener_token);
+  threads_->watch(timer_.get(), timer_token);
+  threads_->watch(listener_->get(), listener_token);
   if (host_listener_ && host_listener_->is_open())
-    watch(threads_->poll(), host_listener_->get(), host_listener_token);
-  threads_->start([self = shared_from_this()](std::uint64_t token, std::uint32_t events) {
-    self->on_event(token, events);
-  });
+    threads_->watch(host_listener_->get(), host_listener_token);
+  const auto neighbours = std::ranges::count(workers, self_.host, &WorkerContact::host);
+  may_look_ = static_cast<std::size_t>(neighbours) <= usable_processors();
+  threads_->start([self = shared_from_this()](std::uint64_t token,
+                                              std::uint32_t events) { self->on_event(token, events); },
+                  [this](const FunctionRef<bool()>& is_needed) { look(is_needed); });
 }
 
 // --- Calls of this worker
@@ -193,6 +197,12 @@ void Agent::call_self(CallTable::Call call, codec::Bytes body) {
   threads_->post(std::move(tasks));
 }
 
+std::shared_ptr<future_detail::Helper> Agent::helper(std::uint32_t worker) {
+  return worker == self_.id
+             ? nullptr
+             : std::shared_ptr<future_detail::Helper>(shared_from_this(), peers_[worker].get());
+}
+
 // Also if no thread is left to run it: then the thread does that drops it.
 void Agent::post(PollingThreads::Task task) {
   class Callback {
@@ -217,47 +227,14 @@ void Agent::post(PollingThreads::Task task) {
   });
 }
 
-// On a thread of its own: connecting may take long, and every other thread may wait for calls.
-void Agent::connect(Peer& peer) {
-  try {
-    start_thread([self = shared_from_this(), &peer] { self->connect_now(peer); }).detach();
-  } catch (const DistBackendError& e) {
-    threads_->post([self = shared_from_this(), &peer, why = e.reason()] { peer.fail_all(nullptr, why); });
-  }
-}
-
-void Agent::connect_now(Peer& peer) {
-  const Contact& there = peer.worker().contact;
-  const Deadline deadline = deadline_after(connect_limit);
-  const LossCheck check = [this] {
-    if (ending_) throw DistNetworkError("this worker ends its remote calls");
-  };
-  try {
-    std::optional<Descriptor> socket;
-    if (on_host_) socket.emplace(dial_on_host(there, self_.contact.id, deadline, check));
-    const bool within_host = socket && socket->is_open();
-    if (!within_host) {
-      socket.reset();
-      socket.emplace(dial(there, self_.contact.id, deadline, check, std::chrono::milliseconds(0)));
-      prepare(socket->get());
-    }
-    const std::shared_ptr<Link> link = add_link(std::move(*socket), peer.worker().id);
-    link->within_host = within_host;
-    link->send({PartHead::hello, 0, hello_bytes(self_.id)});
-    peer.on_connected(link);
-    link->watch();
-  } catch (const DistNetworkError& e) {
-    peer.fail_all(nullptr, "cannot be reached: it died, or the network is broken (" + e.reason() + ")");
-  }
-}
-
 // --- Connections
 // ----------------------------------------------------------------------------------------------
 
-std::shared_ptr<Link> Agent::add_link(Descriptor socket, std::optional<std::uint32_t> worker) {
+std::shared_ptr<Link> Agent::add_link(Descriptor socket, std::optional<std::uint32_t> worker,
+                                      Link::Offer offer) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t token = ++last_token_;
-  auto link = std::make_shared<Link>(std::move(socket), threads_->poll(), token);
+  auto link = std::make_shared<Link>(std::move(socket), threads_->poll(), token, offer);
   link->callee = worker;
   links_.emplace(token, link);
   return link;
@@ -275,49 +252,39 @@ void Agent::on_event(std::uint64_t token, std::uint32_t events) {
   if (token == host_listener_token) return accept_connections(*host_listener_);
   const std::shared_ptr<Link> link = find_link(token);
   if (!link) return authenticate(token);
-  if ((events & EPOLLOUT) != 0 && link->on_writable() && link->callee)
-    peers_[*link->callee]->on_drained(*link);
+  if (link->on_writable() && link->callee) peers_[*link->callee]->on_drained(*link);
   constexpr std::uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
   if ((events & (EPOLLIN | end)) != 0) read(link, (events & end) != 0);
-}
-
-void Agent::accept_connections(const Descriptor& listener) {
-  for (;;) {
-    Descriptor socket = accept_from(listener.get());
-    if (!socket.is_open()) {
-      if (errno != EMFILE && errno != ENFILE) return;
-      {
-        const std::lock_guard lock(mutex_);
-        pending_.drop_all();
-      }
-      return wake_at(deadline_after(without_descriptors));
-    }
-    std::uint64_t token = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      token = ++last_token_;
-      watch(threads_->poll(), socket.get(), token);
-      pending_.add(token, std::move(socket));
-    }
-    wake_at(deadline_after(PendingConnections::handshake_timeout));
-    authenticate(token);
-  }
-}
-
-void Agent::authenticate(std::uint64_t token) {
-  std::unique_lock lock(mutex_);
-  std::optional<PendingConnections::Member> member = pending_.authenticate(token, self_.contact);
-  lock.unlock();
-  if (!member) return;
-  epoll_ctl(threads_->poll(), EPOLL_CTL_DEL, member->socket.get(), nullptr);
-  prepare(member->socket.get());
-  add_link(std::move(member->socket), std::nullopt)->watch();
+  if (!link->shares_memory()) return;
+  // The other side has woken this one, and would not do it again.
+  if (link->stop_looking()) attend(link);
+  if (may_look_) looked_at_.add(link);
 }
 
 void Agent::read(const std::shared_ptr<Link>& link, bool hung_up) {
   const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
   const auto on_end = [&](const std::string& why) { lose(link, why); };
-  link->read(hung_up, {on_some, on_end});
+  link->on_readable(hung_up, {on_some, on_end});
+}
+
+void Agent::drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& done, Deadline until) {
+  const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
+  const auto on_end = [&](const std::string& why) { lose(link, why); };
+  const auto on_drained = [&] { peers_[*link->callee]->on_drained(*link); };
+  link->drive({on_some, on_end, on_drained}, done, until, may_look_);
+}
+
+void Agent::attend(const std::shared_ptr<Link>& link) {
+  if (link->on_writable() && link->callee) peers_[*link->callee]->on_drained(*link);
+  const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
+  const auto on_end = [&](const std::string& why) { lose(link, why); };
+  link->read(false, {on_some, on_end});
+}
+
+void Agent::look(const FunctionRef<bool()>& is_needed) {
+  const auto attending = [this](const std::shared_ptr<Link>& link) { attend(link); };
+  const auto comes_back = [this] { return are_short(); };
+  looked_at_.look(is_needed, comes_back, attending);
 }
 
 void Agent::on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessage>& messages) {
@@ -337,7 +304,7 @@ void Agent::on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessag
     take_call(*link->caller, std::move(message.body), message.number,
               std::make_shared<RemoteResponder>(shared_from_this(), link, message.number), tasks);
   }
-  if (!tasks.empty()) threads_->post(std::move(tasks));
+  if (!tasks.empty()) threads_->post(std::move(tasks), are_short());
 }
 
 void Agent::take_call(std::uint32_t caller, codec::Bytes body, std::uint64_t number,
@@ -354,10 +321,30 @@ void Agent::take_call(std::uint32_t caller, codec::Bytes body, std::uint64_t num
                     .function = observer_.function_of ? observer_.function_of(call) : std::string_view(),
                     .number = number,
                     .bytes = call.body.size()});
-  tasks.emplace_back([this, tag, call = std::move(call)]() mutable {
-    log_.advance(tag);
-    serve_(std::move(call));
-  });
+  tasks.emplace_back([this, tag, call = std::move(call)]() mutable { run_call(tag, std::move(call)); });
+}
+
+void Agent::run_call(const CallTag& tag, IncomingCall call) {
+  log_.advance(tag);
+  const Deadline began = QuickClock::now();
+  serve_(std::move(call));
+  const Deadline now = QuickClock::now();
+  if (now - began > short_time) long_until_ = (now + after_long_time).time_since_epoch().count();
+}
+
+// Whether functions are expected to be short. If one is not, relieve() comes.
+bool Agent::are_short() {
+  const Deadline now = QuickClock::now();
+  if (now.time_since_epoch().count() < long_until_) return false;
+  wake_at(now + relief_time);
+  return true;
+}
+
+// A function may take longer than was expected: its thread neither looks at connections nor runs what waits.
+void Agent::relieve() {
+  const auto attending = [this](const std::shared_ptr<Link>& link) { attend(link); };
+  looked_at_.stop_looking(attending);
+  threads_->relieve();
 }
 
 // The receivers of calls that have ended get to know it.
@@ -376,6 +363,7 @@ void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
     const std::lock_guard lock(mutex_);
     links_.erase(link->token());
   }
+  looked_at_.remove(link);
   link->end();
   if (link->callee) {
     peers_[*link->callee]->fail_all(
@@ -414,6 +402,7 @@ void Agent::on_timer() {
     if (!pending_.empty()) wake_at(deadline_after(PendingConnections::handshake_timeout));
   }
   finish(std::move(ended));
+  relieve();
   accept_connections(*listener_);  // if there were no descriptors before
   if (host_listener_ && host_listener_->is_open()) accept_connections(*host_listener_);
 }

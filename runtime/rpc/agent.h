@@ -18,6 +18,7 @@
 
 #include "runtime/rpc/call_log.h"
 #include "runtime/rpc/link.h"
+#include "runtime/rpc/looked_at_links.h"
 #include "runtime/rpc/peer.h"
 #include "runtime/rpc/polling_threads.h"
 #include "runtime/rpc/request.h"
@@ -49,6 +50,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
     std::string address;         // to listen at; numeric
     int threads;                 // that run functions
     bool on_host = true;         // workers of this host use Unix sockets
+    bool in_memory = true;       // and memory that both share
     page::Page* page = nullptr;  // as in CallLog::Options, as the next two
     std::uint16_t generation = 0;
     int job_rank = 0;
@@ -66,6 +68,8 @@ class Agent : public std::enable_shared_from_this<Agent> {
   // REQUIRES: start() was called; the worker exists. `timeout` 0: none.
   void call(std::uint32_t worker, std::string function, codec::Bytes body, std::chrono::milliseconds timeout,
             std::shared_ptr<CallReceiver> receiver);
+  // For threads that wait for answers of that worker; null: it is this one.
+  [[nodiscard]] std::shared_ptr<future_detail::Helper> helper(std::uint32_t worker);
   // Runs it on a worker thread; after end(), on this one.
   void post(PollingThreads::Task task);
 
@@ -95,9 +99,15 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void authenticate(std::uint64_t token);
   void on_timer();
   void wake_at(Deadline deadline);
-  std::shared_ptr<Link> add_link(Descriptor socket, std::optional<std::uint32_t> worker);
+  std::shared_ptr<Link> add_link(Descriptor socket, std::optional<std::uint32_t> worker, Link::Offer offer);
   std::shared_ptr<Link> find_link(std::uint64_t token);
   void read(const std::shared_ptr<Link>& link, bool hung_up);
+  void drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& done, Deadline until);
+  void attend(const std::shared_ptr<Link>& link);
+  void look(const FunctionRef<bool()>& is_needed);
+  void relieve();
+  void run_call(const CallTag& tag, IncomingCall call);
+  bool are_short();
   void on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessage>& messages);
   void lose(const std::shared_ptr<Link>& link, const std::string& why);
   void take_call(std::uint32_t caller, codec::Bytes body, std::uint64_t number,
@@ -109,6 +119,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void done(std::size_t calls);
 
   const bool on_host_;
+  const bool in_memory_;
   const std::shared_ptr<PollingThreads> threads_;
   const Descriptor timer_;
   std::optional<Descriptor> listener_;
@@ -126,6 +137,11 @@ class Agent : public std::enable_shared_from_this<Agent> {
   std::map<std::uint64_t, std::shared_ptr<Link>> links_;  // by token
   PendingConnections pending_;
   CallTable calls_to_self_;
+
+  LookedAtLinks looked_at_;
+  bool may_look_ = false;  // set by start(): there are enough processors
+  // Until then functions may take long again, as one has.
+  std::atomic<Deadline::rep> long_until_ = 0;
 
   std::mutex timer_mutex_;
   std::atomic<Deadline::rep> timer_at_;

@@ -23,6 +23,7 @@ std::function<void()> in_context(std::uint64_t context, std::function<void()> ca
 
 }  // namespace
 
+Helper::~Helper() = default;
 State::~State() = default;
 
 bool State::claim() {
@@ -32,11 +33,13 @@ bool State::claim() {
 
 void State::complete(std::exception_ptr error) {
   std::vector<std::function<void()>> callbacks;
+  std::shared_ptr<Helper> helper;
   {
     const std::lock_guard lock(mutex_);
     error_ = std::move(error);
     done_ = true;
     callbacks.swap(callbacks_);
+    helper.swap(helper_);
     completed_.notify_all();
   }
   for (std::function<void()>& callback : callbacks) run_ ? run_(std::move(callback)) : callback();
@@ -54,6 +57,11 @@ void State::on_completion(std::function<void()> callback) {
   callback();
 }
 
+void State::set_helper(std::shared_ptr<Helper> helper) {
+  const std::lock_guard lock(mutex_);
+  if (!done_) helper_ = std::move(helper);
+}
+
 bool State::is_done() const {
   const std::lock_guard lock(mutex_);
   return done_;
@@ -65,7 +73,13 @@ bool State::wait(std::optional<std::chrono::milliseconds> timeout) const {
   std::optional<AnswerWaitRecord> waiting;
   if (run_ == rpc::rpc_detail::run_callback) waiting.emplace();
   const auto is_done = [&] { return done_; };
-  if (timeout) return completed_.wait_until(lock, deadline_after(*timeout), is_done);
+  const std::optional<Deadline> deadline = timeout ? std::optional(deadline_after(*timeout)) : std::nullopt;
+  if (const std::shared_ptr<Helper> helper = helper_) {
+    lock.unlock();
+    helper->help(*this, deadline.value_or(Deadline::max()));
+    lock.lock();
+  }
+  if (deadline) return completed_.wait_until(lock, *deadline, is_done);
   completed_.wait(lock, is_done);
   return true;
 }

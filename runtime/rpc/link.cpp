@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <span>
@@ -12,6 +13,9 @@
 #include <utility>
 
 #include "runtime/base/deadline.h"
+#include "runtime/rpc/memory_offer.h"
+#include "runtime/shared_memory/futex.h"
+#include "runtime/shared_memory/segment.h"
 
 namespace dlaunch::internal {
 
@@ -24,12 +28,24 @@ void change(int poll, int fd, std::uint64_t token, std::uint32_t events, int how
   epoll_ctl(poll, how, fd, &event);
 }
 
+constexpr const char* was_closed = "the connection was closed";
+
 }  // namespace
+
+void Link::use(std::unique_ptr<ByteRings> rings) {
+  const std::lock_guard lock(write_mutex_);
+  owned_rings_ = std::move(rings);
+  rings_.store(owned_rings_.get(), std::memory_order_release);
+}
 
 void Link::watch() {
   const std::lock_guard lock(write_mutex_);
-  change(poll_, socket_.get(), token_, waits_for_room_ ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_ADD);
+  const bool for_room = waits_for_room_ && !shares_memory();
+  change(poll_, socket_.get(), token_, for_room ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_ADD);
 }
+
+// --- Writing
+// -----------------------------------------------------------------------------------------------------
 
 bool Link::send(RpcMessage message) {
   const std::lock_guard lock(write_mutex_);
@@ -39,47 +55,118 @@ bool Link::send(RpcMessage message) {
 }
 
 bool Link::on_writable() {
+  if (!waits_for_room_) return false;
   const std::lock_guard lock(write_mutex_);
-  if (!std::exchange(waits_for_room_, false)) return false;
+  if (!waits_for_room_.exchange(false)) return false;
   write();
-  if (!waits_for_room_) change(poll_, socket_.get(), token_, EPOLLIN, EPOLL_CTL_MOD);
+  if (!waits_for_room_ && !shares_memory()) report_events();
   return queue_.is_empty();
 }
 
-// The kernel reports room only to those that ask: a Unix socket would report it after each message.
+// What the epoll is to report. The kernel reports room only to those that ask: a Unix socket would report it
+// after each message. REQUIRES: write_mutex_ is held.
+void Link::report_events() {
+  const std::uint32_t in = is_driven_ ? 0U : std::uint32_t{EPOLLIN};
+  const std::uint32_t out = waits_for_room_ ? std::uint32_t{EPOLLOUT} : 0U;
+  change(poll_, socket_.get(), token_, in | out, EPOLL_CTL_MOD);
+}
+
+// REQUIRES: write_mutex_ is held.
 void Link::write() {
   std::array<std::span<const std::byte>, 64> places;
-  std::array<iovec, 64> pieces;
+  ByteRings* const way = rings();
   while (!broken_ && !queue_.is_empty()) {
-    std::size_t count = 0;
-    for (const auto piece : queue_.next(places)) {
-      pieces[count++] = {const_cast<std::byte*>(piece.data()), piece.size()};
+    const auto pieces = queue_.next(places);
+    if (!way) {
+      queue_.advance(send_some(pieces));
+    } else if (const std::optional<std::size_t> put = put_some(*way, pieces)) {
+      queue_.advance(*put);
+    } else {
+      break_off();
     }
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      waits_for_room_ = true;
-      return change(poll_, socket_.get(), token_, EPOLLIN | EPOLLOUT, EPOLL_CTL_MOD);
-    }
-    if (sent < 0) {
-      broken_ = true;
-      shutdown(socket_.get(), SHUT_RDWR);  // the reader finds the end
-      return;
-    }
-    queue_.advance(static_cast<std::size_t>(sent));
+    if (!waits_for_room_) continue;
+    if (!way) return report_events();
+    if (!way->await_room()) return;
+    waits_for_room_ = false;
   }
 }
 
+// How many bytes the kernel takes. Sets waits_for_room_ if it takes none now.
+std::size_t Link::send_some(std::span<const std::span<const std::byte>> pieces) {
+  std::array<iovec, 64> places;
+  std::size_t count = 0;
+  for (const auto piece : pieces) places[count++] = {const_cast<std::byte*>(piece.data()), piece.size()};
+  msghdr message{};
+  message.msg_iov = places.data();
+  message.msg_iovlen = count;
+  const ssize_t sent = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent >= 0) return static_cast<std::size_t>(sent);
+  if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    waits_for_room_ = true;
+  } else if (errno != EINTR) {
+    break_off();
+  }
+  return 0;
+}
+
+// The same; none: the other side has damaged the memory.
+std::optional<std::size_t> Link::put_some(ByteRings& rings,
+                                          std::span<const std::span<const std::byte>> pieces) {
+  std::size_t all = 0;
+  for (const auto piece : pieces) {
+    const std::optional<std::size_t> put = rings.write(piece);
+    if (!put) return std::nullopt;
+    all += *put;
+    if (*put == piece.size()) continue;
+    waits_for_room_ = true;
+    break;
+  }
+  if (rings.wake_other()) wake_by_socket();
+  return all;
+}
+
+// The reader finds the end.
+void Link::break_off() {
+  broken_ = true;
+  shutdown(socket_.get(), SHUT_RDWR);
+}
+
+// If the socket takes no byte, bytes that wake the other side are there already.
+void Link::wake_by_socket() const {
+  const char byte = 0;
+  (void)::send(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+// --- Reading
+// -----------------------------------------------------------------------------------------------------
+
 void Link::read(bool hung_up, const Handler& handler) {
   if (hung_up) hung_up_ = true;
-  if (read_requests_.fetch_add(1) > 0) return;
-  for (int seen = 1; seen > 0;) {
-    if (!ended_) read_all(handler);
-    seen = read_requests_.fetch_sub(seen) - seen;
+  if (read_requests_.fetch_add(1) > 0) {
+    // The thread that reads may sleep.
+    if (ByteRings* const way = rings()) way->interrupt();
+    return;
   }
+  if (!ended_) read_all(handler);
+  stop_reading(handler);
+}
+
+void Link::stop_reading(const Handler& handler) {
+  for (int seen = 1; (seen = read_requests_.fetch_sub(seen) - seen) > 0;) {
+    if (!ended_) read_all(handler);
+  }
+}
+
+void Link::on_readable(bool hung_up, const Handler& handler) {
+  if (shares_memory()) {
+    std::array<char, 64> wakes;
+    ssize_t got = 0;
+    do {
+      got = recv(socket_.get(), wakes.data(), wakes.size(), MSG_DONTWAIT);
+    } while (got == static_cast<ssize_t>(wakes.size()) || (got < 0 && errno == EINTR));
+    hung_up = hung_up || got == 0;
+  }
+  read(hung_up, handler);
 }
 
 void Link::read_all(const Handler& handler) {
@@ -93,9 +180,26 @@ void Link::read_all(const Handler& handler) {
   }
 }
 
+std::optional<std::string> Link::read_some(std::vector<RpcMessage>& messages, bool& is_empty) {
+  if (offer_ != Offer::none) return read_offer(is_empty);
+  if (ByteRings* const way = rings()) return read_rings(*way, messages, is_empty);
+  return read_socket(messages, is_empty);
+}
+
+std::optional<std::string> Link::read_offer(bool& is_empty) {
+  MemoryOffer offer = take_memory_offer(socket_.get(), offer_ == Offer::taken);
+  if (!offer.has_come) {
+    is_empty = errno == EAGAIN || errno == EWOULDBLOCK;
+    return is_empty && !hung_up_ ? std::nullopt : std::optional<std::string>(was_closed);
+  }
+  offer_ = Offer::none;
+  if (offer.taken) use(std::move(offer.taken));
+  return std::nullopt;
+}
+
 // After a read of less than there was space for, the socket was empty: the epoll reports what comes later.
 // Only an end that it has reported already must be read.
-std::optional<std::string> Link::read_some(std::vector<RpcMessage>& messages, bool& is_empty) {
+std::optional<std::string> Link::read_socket(std::vector<RpcMessage>& messages, bool& is_empty) {
   const MessageReader::Space space = reader_.space();
   std::array<iovec, 2> pieces{
       {{space.direct.data(), space.direct.size()}, {space.buffer.data(), space.buffer.size()}}};
@@ -109,12 +213,95 @@ std::optional<std::string> Link::read_some(std::vector<RpcMessage>& messages, bo
   }
   if (got < 0 && errno == EINTR) return reader_.advance(0, messages);
   if (got < 0) return std::generic_category().message(errno);
-  if (got == 0) return "the connection was closed";
+  if (got == 0) return was_closed;
   is_empty = static_cast<std::size_t>(got) < space.size() && !hung_up_;
   return reader_.advance(static_cast<std::size_t>(got), messages);
 }
 
-void Link::end() { shutdown(socket_.get(), SHUT_RDWR); }
+// What the other process had written before it ended is read first.
+std::optional<std::string> Link::read_rings(ByteRings& rings, std::vector<RpcMessage>& messages,
+                                            bool& is_empty) {
+  const bool hung_up = hung_up_;
+  const MessageReader::Space space = reader_.space();
+  std::size_t all = 0;
+  for (const std::span<std::byte> place : {space.direct, space.buffer}) {
+    const std::optional<std::size_t> got = rings.read(place);
+    if (!got) return damaged_memory;
+    all += *got;
+    if (rings.wake_writer()) wake_by_socket();
+    if (*got < place.size()) break;
+  }
+  if (all == 0 && hung_up) return was_closed;
+  is_empty = all < space.size() && !hung_up;
+  return reader_.advance(all, messages);
+}
+
+// --- Waiting
+// -----------------------------------------------------------------------------------------------------
+
+bool Link::has_something() const {
+  const ByteRings& way = *rings();
+  return way.has_bytes() || (waits_for_room_ && way.has_room());
+}
+
+void Link::drive(const Handler& handler, const FunctionRef<bool()>& done, Deadline until, bool may_look) {
+  int nobody = 0;
+  if (!read_requests_.compare_exchange_strong(nobody, 1)) return;
+  if (ByteRings* const way = rings()) {
+    drive_rings(*way, handler, done, until, may_look);
+  } else {
+    drive_socket(handler, done, until);
+  }
+  stop_reading(handler);
+}
+
+void Link::drive_rings(ByteRings& rings, const Handler& handler, const FunctionRef<bool()>& done,
+                       Deadline until, bool may_look) {
+  rings.look();
+  Deadline looks_end = std::chrono::steady_clock::now() + spin_limit;
+  while (!ended_) {
+    const bool has_some = has_something() || hung_up_;
+    if (rings.has_bytes() || hung_up_) read_all(handler);
+    if (on_writable()) handler.on_drained();
+    if (done()) break;
+    const Deadline now = std::chrono::steady_clock::now();
+    if (has_some) looks_end = now + spin_limit;
+    if (may_look && now < looks_end) {
+      for (int i = 0; i < looks_per_clock && !has_something(); ++i) processor_pause();
+      continue;
+    }
+    if (now >= until) break;
+    if (may_look) rings.part_from_other();
+    rings.sleep_on_bell(until);
+  }
+  // What has come meanwhile is read once more.
+  if (rings.sleep_elsewhere()) ++read_requests_;
+}
+
+void Link::drive_socket(const Handler& handler, const FunctionRef<bool()>& done, Deadline until) {
+  const auto drive = [&](bool on) {
+    const std::lock_guard lock(write_mutex_);
+    is_driven_ = on;
+    report_events();
+  };
+  drive(true);
+  while (!ended_ && !done() && !has_passed(until)) {
+    pollfd arrived{socket_.get(), POLLIN | POLLRDHUP, 0};
+    const auto left = std::min<std::chrono::milliseconds>(time_left(until), sleep_limit);
+    if (::poll(&arrived, 1, static_cast<int>(left.count())) <= 0) continue;
+    if ((arrived.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) hung_up_ = true;
+    read_all(handler);
+  }
+  drive(false);  // the epoll reports what is there
+}
+
+// --- Ending
+// ------------------------------------------------------------------------------------------------------
+
+void Link::end() {
+  hung_up_ = true;
+  shutdown(socket_.get(), SHUT_RDWR);
+}
 
 std::unordered_set<std::uint64_t> Link::withdraw(std::span<const std::uint64_t> numbers) {
   const std::lock_guard lock(write_mutex_);
@@ -130,11 +317,17 @@ void Link::flush(Deadline deadline) {
   for (;;) {
     {
       const std::lock_guard lock(write_mutex_);
+      waits_for_room_ = false;
       write();
-      if (queue_.is_empty() || broken_) return;
+      if (queue_.is_empty() || broken_ || (shares_memory() && hung_up_)) return;
     }
-    pollfd room{socket_.get(), POLLOUT, 0};
-    if (::poll(&room, 1, static_cast<int>(time_left(deadline).count())) <= 0 && has_passed(deadline)) return;
+    if (shares_memory()) {
+      ::poll(nullptr, 0, 1);
+    } else {
+      pollfd room{socket_.get(), POLLOUT, 0};
+      ::poll(&room, 1, static_cast<int>(time_left(deadline).count()));
+    }
+    if (has_passed(deadline)) return;
   }
 }
 

@@ -1,8 +1,13 @@
-// One connection to another worker: messages in both directions. It never blocks.
+// One connection to another worker: messages in both directions. It never blocks, but for drive().
+//
+// Its bytes travel through its socket, or, between two workers of one host, through rings in memory that both
+// map. Then the socket carries a byte when the other side is to wake up, and its end shows that the other
+// process has ended.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -14,6 +19,7 @@
 #include "runtime/base/function_ref.h"
 #include "runtime/rpc_protocol/message_reader.h"
 #include "runtime/rpc_protocol/send_queue.h"
+#include "runtime/shared_memory/byte_rings.h"
 #include "runtime/sockets/descriptor.h"
 
 namespace dlaunch::internal {
@@ -21,20 +27,27 @@ namespace dlaunch::internal {
 // Any thread.
 class Link {
  public:
+  // What comes first on the connection: nothing, or an offer of memory (memory_offer.h), to be taken or
+  // refused.
+  enum class Offer : std::uint8_t { none, taken, refused };
+
   // `poll`: an epoll, whose events for this connection have the token.
-  Link(Descriptor socket, int poll, std::uint64_t token)
-      : socket_(std::move(socket)), poll_(poll), token_(token) {}
+  Link(Descriptor socket, int poll, std::uint64_t token, Offer offer = Offer::none)
+      : socket_(std::move(socket)), poll_(poll), token_(token), offer_(offer) {}
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   [[nodiscard]] std::uint64_t token() const { return token_; }
+  // The other side has taken this memory. Before anything is sent or read.
+  void use(std::unique_ptr<ByteRings> rings);
+  [[nodiscard]] bool shares_memory() const { return rings() != nullptr; }
   // From now on the epoll reports events.
   void watch();
 
-  // Sends what the kernel takes at once; the rest follows when there is room. Does nothing more than keep the
-  // message if the connection is lost: the reader finds that. Returns whether all is sent.
+  // Sends what there is room for at once; the rest follows when there is room. Does nothing more than keep
+  // the message if the connection is lost: the reader finds that. Returns whether all is sent.
   bool send(RpcMessage message);
-  // There is room again. Returns whether all is sent now.
+  // There may be room again. Returns whether all is sent now.
   bool on_writable();
 
   // Reads all that has arrived. One thread at a time does it; others return at once and leave it to that one.
@@ -43,8 +56,26 @@ class Link {
   struct Handler {
     FunctionRef<void(std::vector<RpcMessage>& messages)> on_messages;
     FunctionRef<void(const std::string& why)> on_end;
+    FunctionRef<void()> on_drained = {};  // all is sent that waited for room; only of drive()
   };
   void read(bool hung_up, const Handler& handler);
+  // The epoll has reported bytes: the same.
+  void on_readable(bool hung_up, const Handler& handler);
+
+  // Reads on the calling thread what arrives, until it is done(), the deadline, or the end of the connection.
+  // Returns at once if another thread reads. So the thread that waits for an answer is woken for it, and no
+  // other one. `may_look`: for some time before it sleeps.
+  void drive(const Handler& handler, const FunctionRef<bool()>& done, Deadline until, bool may_look);
+
+  // --- With memory, for a thread that looks at several connections
+
+  // From now on the other side need not wake this one.
+  void look() { rings()->look(); }
+  // Whether there is something to read, or room that was waited for.
+  [[nodiscard]] bool has_something() const;
+  // From now on the other side wakes this one by the epoll. True: there is something already.
+  bool stop_looking() { return rings()->sleep_elsewhere(); }
+  std::atomic<bool> is_looked_at = false;  // for that thread
 
   // Ends the connection: both sides find it ended.
   void end();
@@ -65,23 +96,40 @@ class Link {
   bool within_host = false;  // then the connection ends only with the other process
 
  private:
+  [[nodiscard]] ByteRings* rings() const { return rings_.load(std::memory_order_acquire); }
+  void report_events();
   void write();
+  std::size_t send_some(std::span<const std::span<const std::byte>> pieces);
+  std::optional<std::size_t> put_some(ByteRings& rings, std::span<const std::span<const std::byte>> pieces);
+  void break_off();
+  void wake_by_socket() const;
   std::optional<std::string> read_some(std::vector<RpcMessage>& messages, bool& is_empty);
+  std::optional<std::string> read_socket(std::vector<RpcMessage>& messages, bool& is_empty);
+  std::optional<std::string> read_rings(ByteRings& rings, std::vector<RpcMessage>& messages, bool& is_empty);
+  std::optional<std::string> read_offer(bool& is_empty);
   void read_all(const Handler& handler);
+  void stop_reading(const Handler& handler);
+  void drive_rings(ByteRings& rings, const Handler& handler, const FunctionRef<bool()>& done, Deadline until,
+                   bool may_look);
+  void drive_socket(const Handler& handler, const FunctionRef<bool()>& done, Deadline until);
 
   const Descriptor socket_;
   const int poll_;
   const std::uint64_t token_;
+  std::unique_ptr<ByteRings> owned_rings_;
+  std::atomic<ByteRings*> rings_ = nullptr;
 
   mutable std::mutex write_mutex_;
-  // protected by write_mutex_
+  // protected by write_mutex_; waits_for_room_ is read without it, too
   SendQueue queue_;
-  bool waits_for_room_ = false;
+  std::atomic<bool> waits_for_room_ = false;
   bool broken_ = false;
+  bool is_driven_ = false;  // and so the epoll need not report what arrives
 
   std::atomic<int> read_requests_ = 0;
   std::atomic<bool> hung_up_ = false;
   // Only the reading thread.
+  Offer offer_;
   MessageReader reader_;
   bool ended_ = false;
 };

@@ -1,5 +1,6 @@
 #include "runtime/rpc/peer.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -141,6 +142,17 @@ void Peer::expire(Deadline now) {
   if (calls_.next_deadline() <= now) calls_.expire(now, withdrawing, ended);
   if (calls_.next_deadline() != Deadline::max()) hooks_.wake_at(calls_.next_deadline());
   deliver(lock, std::move(ended));
+}
+
+void Peer::help(const future_detail::State& state, Deadline until) {
+  std::shared_ptr<Link> link;
+  {
+    const Lock lock(mutex_);
+    link = link_;
+    until = std::min(until, calls_.next_deadline());
+  }
+  const auto done = [&] { return state.is_done(); };
+  if (link) hooks_.drive(link, done, until);
 }
 
 void Peer::deliver(Lock& lock, std::vector<CallTable::Ended> ended) {

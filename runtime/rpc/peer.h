@@ -11,6 +11,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "dlaunch/future.h"
+#include "runtime/base/function_ref.h"
 #include "runtime/rpc/call_log.h"
 #include "runtime/rpc/link.h"
 #include "runtime/rpc/worker_contact.h"
@@ -19,7 +21,7 @@
 namespace dlaunch::internal {
 
 // Any thread.
-class Peer {
+class Peer final : public future_detail::Helper {
  public:
   struct Hooks {
     std::function<void(Peer&)> connect;     // then on_connected() or fail_all() comes; does not block
@@ -27,14 +29,13 @@ class Peer {
     std::function<void(std::vector<CallTable::Ended>)> on_ended;
     std::function<void(std::uint32_t worker, const codec::Bytes& result)>
         on_late_result;  // of a call that had ended
+    // Reads the connection on the calling thread, until it is done() or the time has come.
+    std::function<void(const std::shared_ptr<Link>&, const FunctionRef<bool()>& done, Deadline until)> drive;
     CallLog* log;
   };
   // REQUIRES: the hooks may be called as long as this lives.
   Peer(WorkerContact worker, const Hooks& hooks)
       : worker_(std::move(worker)), hooks_(hooks), calls_(describe(worker_)) {}
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
-
   [[nodiscard]] const WorkerContact& worker() const { return worker_; }
 
   // Sends the call. If too much waits for this worker's answers, waits first; until the deadline at most.
@@ -51,6 +52,8 @@ class Peer {
   // From now on every call fails so at once.
   void close(const std::string& why);
   void expire(Deadline now);
+  // The thread that waits for an answer reads the connection itself, if no other one does.
+  void help(const future_detail::State& state, Deadline until) override;
 
   // "worker ps (rank 2) on host b: 'add', 'sub'"; empty: no call waits.
   [[nodiscard]] std::string waiting_calls() const;

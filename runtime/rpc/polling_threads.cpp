@@ -35,14 +35,19 @@ PollingThreads::PollingThreads(int most_tasks)
     : poll_(checked(Descriptor([] { return epoll_create1(EPOLL_CLOEXEC); }))),
       wakeup_(checked(Descriptor([] { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }))),
       most_tasks_(most_tasks) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLET;
-  event.data.u64 = own_token;
-  epoll_ctl(poll_.get(), EPOLL_CTL_ADD, wakeup_.get(), &event);
+  watch(wakeup_.get(), own_token);
 }
 
-void PollingThreads::start(OnEvent on_event) {
+void PollingThreads::watch(int fd, std::uint64_t token) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = token;
+  epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+void PollingThreads::start(OnEvent on_event, Look look) {
   on_event_ = std::move(on_event);
+  look_ = std::move(look);
   const std::lock_guard lock(mutex_);
   start_thread([self = shared_from_this()] { self->run(); }).detach();
   ++threads_;
@@ -54,12 +59,20 @@ void PollingThreads::post(Task task) {
   post(std::move(one));
 }
 
-void PollingThreads::post(std::vector<Task> tasks) {
+void PollingThreads::post(std::vector<Task> tasks, bool are_short) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return;
+  are_short_ = are_short && handles_events;
   std::ranges::move(tasks, std::back_inserter(tasks_));
+  thread_is_needed_ = is_needed();
   // The thread that handles events takes one itself, right after them.
-  if (!handles_events || tasks_.size() > 1) wake_another();
+  if (!handles_events || (tasks_.size() > 1 && !are_short_)) wake_another();
+}
+
+void PollingThreads::relieve() {
+  const std::lock_guard lock(mutex_);
+  are_short_ = false;
+  if (!tasks_.empty()) wake_another();
 }
 
 // REQUIRES: mutex_ is held.
@@ -71,6 +84,7 @@ void PollingThreads::wake_another() {
 bool PollingThreads::stop(Deadline deadline) {
   std::unique_lock lock(mutex_);
   stopping_ = true;
+  thread_is_needed_ = true;
   std::deque<Task> dropped = std::exchange(tasks_, {});
   lock.unlock();
   dropped.clear();  // their destructors may call
@@ -93,6 +107,7 @@ void PollingThreads::run() {
   if (--threads_ > 0) return;
   ended_.notify_all();
   const OnEvent last = std::exchange(on_event_, nullptr);  // it may own what owns this
+  look_ = nullptr;
   lock.unlock();
 }
 
@@ -100,18 +115,20 @@ void PollingThreads::run_task(std::unique_lock<std::mutex>& lock) {
   Task task = std::move(tasks_.front());
   tasks_.pop_front();
   ++running_;
+  thread_is_needed_ = is_needed();
   start_thread_if_needed();
-  if (!tasks_.empty()) wake_another();
+  if (!tasks_.empty() && !are_short_) wake_another();
   lock.unlock();
   task();
   task = nullptr;
   lock.lock();
   --running_;
+  thread_is_needed_ = is_needed();
 }
 
 // So that one thread at least runs no task, and waiting tasks get threads. REQUIRES: mutex_ is held.
 void PollingThreads::start_thread_if_needed() {
-  const bool others_wait = !tasks_.empty() && idle_ == 0 && threads_ <= most_tasks_;
+  const bool others_wait = !tasks_.empty() && !are_short_ && idle_ == 0 && threads_ <= most_tasks_;
   if (threads_ > running_ && !others_wait) return;
   try {
     start_thread([self = shared_from_this()] { self->run(); }).detach();
@@ -121,8 +138,19 @@ void PollingThreads::start_thread_if_needed() {
   }
 }
 
+void PollingThreads::look(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  handles_events = true;
+  const auto needed = [this] { return thread_is_needed_.load(std::memory_order_relaxed); };
+  look_(needed);
+  handles_events = false;
+  lock.lock();
+}
+
 void PollingThreads::wait_for_events(std::unique_lock<std::mutex>& lock) {
   std::array<epoll_event, 16> events;
+  if (look_) look(lock);
+  if (is_needed()) return;
   ++idle_;
   lock.unlock();
   const int count = epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), -1);

@@ -6,6 +6,7 @@
 // needed.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "dlaunch/backend.h"
+#include "runtime/base/function_ref.h"
 #include "runtime/sockets/descriptor.h"
 
 namespace dlaunch::internal {
@@ -26,6 +28,10 @@ class PollingThreads : public std::enable_shared_from_this<PollingThreads> {
   // What happens at the descriptors in the epoll. It does not block, and throws nothing.
   using OnEvent = std::function<void(std::uint64_t token, std::uint32_t events)>;
 
+  // Called by a thread that would sleep: it may look for something else meanwhile, and returns at once when
+  // it is_needed(). It throws nothing.
+  using Look = std::function<void(const FunctionRef<bool()>& is_needed)>;
+
   // Token of this class's own descriptor; others are higher.
   static constexpr std::uint64_t own_token = 0;
 
@@ -35,12 +41,18 @@ class PollingThreads : public std::enable_shared_from_this<PollingThreads> {
   PollingThreads& operator=(const PollingThreads&) = delete;
 
   [[nodiscard]] int poll() const { return poll_.get(); }
-  // Starts the first thread; `on_event` lives until all have ended. Throws DistBackendError.
-  void start(OnEvent on_event);
+  // From now on there are events for bytes that arrive there.
+  void watch(int fd, std::uint64_t token);
+  // Starts the first thread; `on_event` and `look` live until all have ended. Throws DistBackendError.
+  void start(OnEvent on_event, Look look = {});
 
   // Runs the tasks, which throw nothing, in this order or at the same time. After stop() they are dropped.
+  // `are_short`: a thread that handles events runs them all itself, without waking others, which would take
+  // longer. Then relieve() is to be called within a moment, if one of them takes long all the same.
   void post(Task task);
-  void post(std::vector<Task> tasks);
+  void post(std::vector<Task> tasks, bool are_short = false);
+  // Tasks that wait get threads, also if they are short.
+  void relieve();
 
   // No task begins any more. Returns when all threads have ended; those that still run a task at the deadline
   // end after it. Returns false then.
@@ -55,19 +67,24 @@ class PollingThreads : public std::enable_shared_from_this<PollingThreads> {
   void wait_for_events(std::unique_lock<std::mutex>& lock);
   void start_thread_if_needed();
   void wake_another();
+  void look(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] bool is_needed() const { return stopping_ || (!tasks_.empty() && running_ < most_tasks_); }
 
   const Descriptor poll_;
   const Descriptor wakeup_;
   const int most_tasks_;
   OnEvent on_event_;
+  Look look_;
+  std::atomic<bool> thread_is_needed_ = false;  // is_needed() for those that do not hold mutex_
 
   std::mutex mutex_;
   std::condition_variable ended_;
   // protected by mutex_
   std::deque<Task> tasks_;
   int threads_ = 0;
-  int running_ = 0;  // threads that run a task
-  int idle_ = 0;     // threads that wait
+  int running_ = 0;         // threads that run a task
+  int idle_ = 0;            // threads that wait
+  bool are_short_ = false;  // the tasks that were posted last
   bool stopping_ = false;
 };
 

@@ -49,6 +49,7 @@ DebugInfo get_debug_info() { return RpcWorld::get().member("get_debug_info")->ag
 namespace rpc_detail {
 
 Receiver::~Receiver() = default;
+void Receiver::set_helper(std::shared_ptr<future_detail::Helper>) {}
 
 void add_function(std::string_view name, std::uint64_t signature, std::string_view pointer, Handler handler) {
   FunctionTable::get().add(name, {signature, std::string(pointer), std::move(handler)});
@@ -68,6 +69,7 @@ void call(const Destination& to, std::string_view name, codec::Bytes request,
           std::shared_ptr<Receiver> receiver) {
   const auto member = RpcWorld::get().member("rpc");
   const std::uint32_t callee = member->destination(to).id;
+  receiver->set_helper(member->agent->helper(callee));
   send(OutgoingCall{member, callee, std::string(name), std::move(request), member->timeout_of(to.timeout()),
                     std::move(receiver), take_written_handles()});
 }

@@ -174,6 +174,7 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                              .address = probable_address(master),
                              .threads = options.num_worker_threads,
                              .on_host = process_environment("DLAUNCH_RPC_UNIX") != "0",
+                             .in_memory = process_environment("DLAUNCH_SHM") != "0",
                              .page = recorder().page(),
                              .generation = static_cast<std::uint16_t>(generation),
                              .job_rank = job_rank});

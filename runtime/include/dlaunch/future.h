@@ -30,6 +30,19 @@ class Promise;
 
 namespace future_detail {
 
+class State;
+
+// Brings the completion about on a thread that waits for it.
+class DLAUNCH_EXPORT Helper {
+ public:
+  Helper() = default;
+  virtual ~Helper();
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+  // Returns when the state is done or the time has come; it may return at any time before.
+  virtual void help(const State& state, std::chrono::steady_clock::time_point until) = 0;
+};
+
 // All of a future but its value. Any thread.
 class DLAUNCH_EXPORT State {
  public:
@@ -49,6 +62,9 @@ class DLAUNCH_EXPORT State {
   // After completion; at once, on this thread, if that is past.
   void on_completion(std::function<void()> callback);
 
+  // Whose help threads that wait get first, until completion.
+  void set_helper(std::shared_ptr<Helper> helper);
+
   [[nodiscard]] bool is_done() const;
   // False: not within `timeout`; none: waits for ever.
   [[nodiscard]] bool wait(std::optional<std::chrono::milliseconds> timeout) const;
@@ -64,6 +80,7 @@ class DLAUNCH_EXPORT State {
   bool done_ = false;
   std::exception_ptr error_;
   std::vector<std::function<void()>> callbacks_;
+  std::shared_ptr<Helper> helper_;
 };
 
 template <class T>
@@ -74,6 +91,13 @@ class ValueState final : public State {
  public:
   using State::State;
   std::optional<Stored<T>> value;
+};
+
+struct Access {
+  template <class T>
+  static State& state_of(const Promise<T>& promise) {
+    return *promise.state_;
+  }
 };
 
 template <class T>
@@ -177,6 +201,8 @@ class Promise {
   }
 
  private:
+  friend struct future_detail::Access;
+
   std::shared_ptr<future_detail::ValueState<T>> state_;
 };
 

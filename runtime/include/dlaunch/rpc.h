@@ -21,9 +21,10 @@
 // that takes a std::span or std::string_view reads them where they have arrived.
 //
 // A call is sent at most once. If there is no answer, the error reports whether it was sent: then it may have
-// run. Each call ends by its timeout; if its worker dies, at once. If its worker is a process of the same
-// host, the connection is a Unix socket, else TCP. It is made by the first call. All calls here may be made
-// from several threads at once, and from functions that run for another worker.
+// run. Each call ends by its timeout; if its worker dies, at once. Two workers of one host talk through
+// memory that they share, or a Unix socket if they cannot; others over TCP. The connection is made by the
+// first call. All calls here may be made from several threads at once, and from functions that run for
+// another worker.
 #pragma once
 
 #include <chrono>
@@ -157,6 +158,8 @@ class DLAUNCH_EXPORT Receiver {
   Receiver& operator=(const Receiver&) = delete;
   virtual void on_result(codec::Reader bytes) = 0;
   virtual void on_error(std::exception_ptr error) = 0;
+  // Who can bring the answer about on the thread that waits for it. Before the call is sent.
+  virtual void set_helper(std::shared_ptr<future_detail::Helper> helper);
 };
 
 struct HandleId;
@@ -238,6 +241,9 @@ class PromiseReceiver final : public Receiver {
     });
   }
   void on_error(std::exception_ptr error) override { promise_.set_exception(std::move(error)); }
+  void set_helper(std::shared_ptr<future_detail::Helper> helper) override {
+    future_detail::Access::state_of(promise_).set_helper(std::move(helper));
+  }
 
  private:
   const Promise<R> promise_;

@@ -20,9 +20,13 @@ using std::chrono::milliseconds;
 
 void echo(const IncomingCall& call) { call.responder->answer(call.body); }
 
-class OverConnections : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Ways, OverConnections, testing::Values(true, false),
-                         [](const auto& way) { return way.param ? "Unix" : "Tcp"; });
+class OverConnections : public testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(Ways, OverConnections, testing::Values(Way::memory, Way::unix_socket, Way::tcp),
+                         [](const auto& way) {
+                           return way.param == Way::memory        ? "Memory"
+                                  : way.param == Way::unix_socket ? "Unix"
+                                                                  : "Tcp";
+                         });
 
 TEST_P(OverConnections, ACallIsAnswered) {
   Agents agents(2, GetParam(), echo);
@@ -88,6 +92,62 @@ TEST_P(OverConnections, AnAnswerMayComeLaterFromAnotherThread) {
   EXPECT_EQ(second->text(), "= later b");
   kept.clear();
   EXPECT_EQ(first->count(), 1U);
+}
+
+// As a thread does that waits for a future.
+class Waiting final : public future_detail::State {
+ public:
+  Waiting() : State(nullptr) {}
+};
+class StateReceiver final : public CallReceiver {
+ public:
+  explicit StateReceiver(Waiting& state) : state_(state) {}
+  void finish(CallOutcome outcome) override {
+    got = std::get<codec::Bytes>(outcome).front;
+    EXPECT_TRUE(state_.claim());
+    state_.complete(nullptr);
+  }
+  std::string got;
+
+ private:
+  Waiting& state_;
+};
+
+TEST_P(OverConnections, AThreadThatWaitsReadsTheAnswer) {
+  Agents agents(2, GetParam(), echo);
+  EXPECT_EQ(agents.call(0, 1, "connects")->text(), "= connects");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        Waiting state;
+        const auto receiver = std::make_shared<StateReceiver>(state);
+        state.set_helper(agents[0].helper(1));
+        // Longer than the rings, at times.
+        const std::string body(i % 50 == 0 ? 700'000 : 10, 'x');
+        agents[0].call(1, "echo", body, {}, receiver);
+        EXPECT_TRUE(state.wait(std::chrono::duration_cast<milliseconds>(rpc_limit)));
+        EXPECT_TRUE(receiver->got == body);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(agents[0].helper(0), nullptr);  // this worker
+}
+
+// A thread that reads the connection does not miss what ends calls otherwise.
+TEST_P(OverConnections, AThreadThatWaitsEndsAtTheDeadline) {
+  Gate gate;
+  Agents agents(2, GetParam(), [&](const IncomingCall& call) {
+    if (call.body.front == "late") gate.wait();
+    call.responder->answer("late");
+  });
+  EXPECT_EQ(agents.call(0, 1, "connects")->text(), "= late");
+  const auto outcome = agents.call(0, 1, "late", milliseconds(20));
+  const Waiting never;
+  agents[0].helper(1)->help(never, deadline_after(rpc_limit));  // the call's deadline is earlier
+  EXPECT_TRUE(outcome->text().starts_with("? worker w1")) << outcome->text();
+  gate.open();
 }
 
 TEST_P(OverConnections, ACallThatIsDroppedFails) {
@@ -177,7 +237,7 @@ TEST_P(OverConnections, ACallbackRunsAlsoAfterTheEnd) {
 TEST(Agent, ReportsAWorkerThatIsNotThere) {
   WorkerContact gone;
   {
-    Agents other(1, true, echo);
+    Agents other(1, Way::memory, echo);
     gone = other[0].self();
     EXPECT_FALSE(Agent::is_gone(gone));
   }
@@ -196,7 +256,7 @@ TEST(Agent, ReportsAWorkerThatIsNotThere) {
 
 // A stranger's bytes end its connection; a member's wrong bytes end that one, and calls go on.
 TEST(Agent, DropsConnectionsThatSendWrongBytes) {
-  Agents agents(2, false, echo);
+  Agents agents(2, Way::tcp, echo);
   const Contact& there = agents[1].self().contact;
   const auto is_dropped = [](int socket) {
     char byte = 0;
@@ -219,7 +279,7 @@ TEST(Agent, DropsConnectionsThatSendWrongBytes) {
 }
 
 TEST(Agent, TakesConnectionsAgainAfterManySilentOnes) {
-  Agents agents(2, false, echo);
+  Agents agents(2, Way::tcp, echo);
   std::vector<Descriptor> strangers;
   const Contact& there = agents[1].self().contact;
   for (std::size_t i = 0; i < 2 * PendingConnections::limit; ++i) {

@@ -67,12 +67,15 @@ class Gate {
   bool is_open_ = false;
 };
 
+// How workers are connected: through memory that two of them share, or by sockets.
+enum class Way : std::uint8_t { memory, unix_socket, tcp };
+
 class Agents {
  public:
   using Serve = std::function<void(IncomingCall call)>;
 
   // `serve` runs the calls of all.
-  Agents(int count, bool on_host, const Serve& serve, int threads = 2) {
+  Agents(int count, Way way, const Serve& serve, int threads = 2) {
     std::vector<WorkerContact> workers;
     for (int i = 0; i < count; ++i) {
       all_.push_back(Agent::make({.name = "w" + std::to_string(i),
@@ -80,7 +83,8 @@ class Agents {
                                   .host = "h",
                                   .address = "127.0.0.1",
                                   .threads = threads,
-                                  .on_host = on_host}));
+                                  .on_host = way != Way::tcp,
+                                  .in_memory = way == Way::memory}));
       workers.push_back(all_.back()->self());
     }
     for (const auto& agent : all_) agent->start(workers, serve);

@@ -49,6 +49,32 @@ TEST(Future, IsCompletedOnce) {
   EXPECT_EQ(promise.future().wait(), 1);
 }
 
+class Completes final : public future_detail::Helper {
+ public:
+  explicit Completes(Promise<int> promise) : promise_(std::move(promise)) {}
+  void help(const future_detail::State& state, std::chrono::steady_clock::time_point) override {
+    ++helped;
+    EXPECT_FALSE(state.is_done());
+    promise_.set_value(5);
+  }
+  int helped = 0;
+
+ private:
+  const Promise<int> promise_;
+};
+
+TEST(Future, AThreadThatWaitsGetsHelp) {
+  const Promise<int> promise;
+  const auto helper = std::make_shared<Completes>(promise);
+  future_detail::State& state = future_detail::Access::state_of(promise);
+  state.set_helper(helper);
+  EXPECT_EQ(promise.future().wait(), 5);
+  EXPECT_EQ(promise.future().wait(), 5);
+  EXPECT_EQ(helper->helped, 1);
+  state.set_helper(helper);  // too late
+  EXPECT_EQ(helper.use_count(), 1);
+}
+
 TEST(Future, WakesThoseThatWait) {
   const Promise<std::string> promise;
   std::vector<std::thread> threads;

@@ -5,15 +5,18 @@
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <memory>
+#include <thread>
 
 #include "runtime/base/deadline.h"
 
 namespace dlaunch::internal {
 namespace {
 
-class Links : public testing::Test {
+// Over a socket, or, with the parameter, through memory.
+class Links : public testing::TestWithParam<bool> {
  protected:
   Links() : poll_([] { return epoll_create1(EPOLL_CLOEXEC); }) {
     int ends[2];
@@ -21,6 +24,13 @@ class Links : public testing::Test {
     for (std::uint64_t i = 0; i < 2; ++i) {
       links_[i] = std::make_unique<Link>(Descriptor([&] { return ends[i]; }), poll_.get(), i);
     }
+    if (!GetParam()) return;
+    std::string why;
+    const int file = ByteRings::make_file(why);
+    links_[0]->use(ByteRings::map(file, ByteRings::Side::maker, why));
+    links_[1]->use(ByteRings::map(file, ByteRings::Side::receiver, why));
+    close(file);
+    EXPECT_EQ(why, "");
   }
 
   // Handles events until `number` messages have arrived, or an end.
@@ -29,8 +39,9 @@ class Links : public testing::Test {
       epoll_event event{};
       ASSERT_EQ(epoll_wait(poll_.get(), &event, 1, 30000), 1);
       Link& link = *links_[event.data.u64];
-      if ((event.events & EPOLLOUT) != 0) link.on_writable();
+      link.on_writable();
       read(link, (event.events & (EPOLLRDHUP | EPOLLHUP)) != 0);
+      if (link.shares_memory() && link.stop_looking()) read(link, false);
     }
   }
   void read(Link& link, bool hung_up) {
@@ -38,7 +49,7 @@ class Links : public testing::Test {
       for (RpcMessage& message : messages) arrived_.push_back(std::move(message));
     };
     const auto on_end = [&](const std::string& why) { ends_.push_back(why); };
-    link.read(hung_up, {on_messages, on_end});
+    link.on_readable(hung_up, {on_messages, on_end});
   }
 
   const Descriptor poll_;
@@ -47,7 +58,10 @@ class Links : public testing::Test {
   std::vector<std::string> ends_;
 };
 
-TEST_F(Links, MessagesArriveInBothDirections) {
+INSTANTIATE_TEST_SUITE_P(Ways, Links, testing::Bool(),
+                         [](const auto& in_memory) { return in_memory.param ? "Memory" : "Socket"; });
+
+TEST_P(Links, MessagesArriveInBothDirections) {
   links_[0]->send({PartHead::request, 1, "before"});
   links_[0]->watch();
   links_[1]->watch();
@@ -57,7 +71,7 @@ TEST_F(Links, MessagesArriveInBothDirections) {
   EXPECT_EQ(arrived_.size(), 3U);
 }
 
-TEST_F(Links, WhatTheKernelDoesNotTakeFollows) {
+TEST_P(Links, WhatTheKernelDoesNotTakeFollows) {
   const std::string body(3'000'000, 'x');
   links_[0]->send({PartHead::request, 1, body});  // before there is an epoll for it
   links_[0]->send({PartHead::request, 2, body});
@@ -70,7 +84,7 @@ TEST_F(Links, WhatTheKernelDoesNotTakeFollows) {
   EXPECT_TRUE(links_[0]->untouched().empty());
 }
 
-TEST_F(Links, TheEndIsFoundOnceAndAfterTheLastMessage) {
+TEST_P(Links, TheEndIsFoundOnceAndAfterTheLastMessage) {
   links_[1]->watch();
   links_[0]->send({PartHead::goodbye, 0, ""});
   links_[0] = nullptr;
@@ -81,14 +95,50 @@ TEST_F(Links, TheEndIsFoundOnceAndAfterTheLastMessage) {
   EXPECT_EQ(ends_.size(), 1U);
 }
 
-TEST_F(Links, WrongBytesEndIt) {
+TEST_P(Links, WrongBytesEndIt) {
   links_[1]->watch();
   links_[0]->send({static_cast<PartHead::Kind>(99), 1, "x"});
   run_until(1);
   EXPECT_EQ(ends_, std::vector<std::string>{"it has sent bytes that are no message"});
 }
 
-TEST_F(Links, FlushWritesWhatFits) {
+TEST_P(Links, AThreadReadsUntilItIsDone) {
+  for (const auto& link : links_) link->watch();
+  const auto on_messages = [&](std::vector<RpcMessage>& messages) {
+    for (RpcMessage& message : messages) arrived_.push_back(std::move(message));
+  };
+  const auto on_end = [&](const std::string& why) { ends_.push_back(why); };
+  const auto on_drained = [] {};
+  const auto has_two = [&] { return arrived_.size() == 2; };
+  const Link::Handler handler{on_messages, on_end, on_drained};
+  for (const bool may_look : {true, false}) {
+    arrived_.clear();
+    std::thread other([&] {
+      links_[1]->send({PartHead::result, 1, "one"});
+      links_[1]->send({PartHead::result, 2, "two"});
+    });
+    links_[0]->drive(handler, has_two, deadline_after(std::chrono::seconds(30)), may_look);
+    other.join();
+    EXPECT_EQ(arrived_.size(), 2U);
+  }
+  const auto never = [] { return false; };
+  links_[0]->drive(handler, never, deadline_after(std::chrono::milliseconds(1)),
+                   false);  // until the deadline
+  links_[1]->end();
+  while (ends_.empty()) {
+    std::thread polling([&] {  // as the epoll's thread does
+      epoll_event event{};
+      while (epoll_wait(poll_.get(), &event, 1, 30000) == 1 && event.data.u64 != 0) {
+      }
+      links_[0]->on_readable(true, handler);
+    });
+    links_[0]->drive(handler, never, deadline_after(std::chrono::seconds(30)), false);
+    polling.join();
+  }
+  EXPECT_EQ(ends_, std::vector<std::string>{"the connection was closed"});
+}
+
+TEST_P(Links, FlushWritesWhatFits) {
   links_[0]->send({PartHead::request, 1, std::string(3'000'000, 'x')});
   links_[0]->flush(deadline_after(std::chrono::milliseconds(5)));  // nobody reads
   links_[0]->end();

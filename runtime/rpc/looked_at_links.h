@@ -1,0 +1,41 @@
+// The connections through memory on which something has come a moment ago. A thread that would sleep looks at
+// them for a while first, so that nobody need wake it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "runtime/base/function_ref.h"
+#include "runtime/rpc/link.h"
+
+namespace dlaunch::internal {
+
+// Any thread.
+class LookedAtLinks {
+ public:
+  void add(const std::shared_ptr<Link>& link);
+  void remove(const std::shared_ptr<Link>& link);
+
+  // Reads and writes the connection.
+  using Attend = FunctionRef<void(const std::shared_ptr<Link>& link)>;
+  // Looks until nothing has come for a while, or the thread is_needed() for something else. From then on the
+  // other sides wake a thread by the epoll, unless the thread comes_back() within a moment. Returns at once
+  // if another thread looks.
+  void look(const FunctionRef<bool()>& is_needed, const FunctionRef<bool()>& comes_back,
+            const Attend& attend);
+  // From now on the other sides wake a thread by the epoll: one that was to come back may not have.
+  void stop_looking(const Attend& attend);
+
+ private:
+  using Links = std::vector<std::shared_ptr<Link>>;
+  [[nodiscard]] Links all() const;
+  static void stop_looking(const Links& links, const Attend& attend);
+
+  std::mutex looking_mutex_;  // of the one thread that looks
+  mutable std::mutex mutex_;
+  Links links_;  // protected by mutex_
+};
+
+}  // namespace dlaunch::internal
