@@ -32,7 +32,7 @@ constexpr auto between_checks = std::chrono::milliseconds(200);
 // So long a function may take without delaying others.
 constexpr auto short_time = std::chrono::microseconds(20);
 constexpr auto after_long_time = std::chrono::milliseconds(10);
-constexpr auto relief_time = std::chrono::milliseconds(1);
+constexpr auto relief_time = std::chrono::microseconds(500);
 // At the end, queued messages are written within this time.
 constexpr auto flush_limit = std::chrono::milliseconds(200);
 
@@ -135,7 +135,8 @@ Agent::Agent(const Options& options)
              &log_},
       last_token_(host_listener_token),
       calls_to_self_("this worker"),
-      timer_at_(Deadline::max().time_since_epoch().count()) {
+      timer_at_(Deadline::max().time_since_epoch().count()),
+      expires_at_(timer_at_.load()) {
   if (!timer_.is_open()) throw DistBackendError("cannot make a timer for remote calls");
   Listener listener = listen_at(options.address);
   self_.contact = {random_bytes(process_id_size), options.address, listener.port, random_bytes(key_size)};
@@ -271,7 +272,12 @@ void Agent::drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& 
   const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
   const auto on_end = [&](const std::string& why) { lose(link, why); };
   const auto on_drained = [&] { peers_[*link->callee]->on_drained(*link); };
-  link->drive({on_some, on_end, on_drained}, done, until, may_look_);
+  const auto comes_back = [&] {
+    if (!may_look_ || !are_short()) return false;
+    looked_at_.leave(link);
+    return true;
+  };
+  link->drive({on_some, on_end, on_drained}, {done, until, may_look_, comes_back});
 }
 
 void Agent::attend(const std::shared_ptr<Link>& link) {
@@ -336,7 +342,7 @@ void Agent::run_call(const CallTag& tag, IncomingCall call) {
 bool Agent::are_short() {
   const Deadline now = QuickClock::now();
   if (now.time_since_epoch().count() < long_until_) return false;
-  wake_at(now + relief_time);
+  set_timer(now + relief_time);
   return true;
 }
 
@@ -376,7 +382,16 @@ void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
 // --- Time
 // -----------------------------------------------------------------------------------------------------
 
+// on_timer() looks for what has expired then.
 void Agent::wake_at(Deadline deadline) {
+  const Deadline::rep at = deadline.time_since_epoch().count();
+  Deadline::rep before = expires_at_;
+  while (at < before && !expires_at_.compare_exchange_weak(before, at)) {
+  }
+  set_timer(deadline);
+}
+
+void Agent::set_timer(Deadline deadline) {
   if (deadline.time_since_epoch().count() >= timer_at_.load()) return;
   const std::lock_guard lock(timer_mutex_);
   if (deadline.time_since_epoch().count() >= timer_at_.load()) return;
@@ -390,6 +405,10 @@ void Agent::wake_at(Deadline deadline) {
 
 void Agent::on_timer() {
   timer_at_ = Deadline::max().time_since_epoch().count();
+  relieve();
+  const Deadline next{Deadline::duration(expires_at_.load())};
+  if (!has_passed(next)) return set_timer(next);
+  expires_at_ = Deadline::max().time_since_epoch().count();
   const Deadline now = std::chrono::steady_clock::now();
   for (const auto& peer : peers_) peer->expire(now);
   std::vector<CallTable::Ended> ended;
@@ -402,7 +421,6 @@ void Agent::on_timer() {
     if (!pending_.empty()) wake_at(deadline_after(PendingConnections::handshake_timeout));
   }
   finish(std::move(ended));
-  relieve();
   accept_connections(*listener_);  // if there were no descriptors before
   if (host_listener_ && host_listener_->is_open()) accept_connections(*host_listener_);
 }

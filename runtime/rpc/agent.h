@@ -99,6 +99,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void authenticate(std::uint64_t token);
   void on_timer();
   void wake_at(Deadline deadline);
+  void set_timer(Deadline deadline);
   std::shared_ptr<Link> add_link(Descriptor socket, std::optional<std::uint32_t> worker, Link::Offer offer);
   std::shared_ptr<Link> find_link(std::uint64_t token);
   void read(const std::shared_ptr<Link>& link, bool hung_up);
@@ -145,6 +146,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
 
   std::mutex timer_mutex_;
   std::atomic<Deadline::rep> timer_at_;
+  std::atomic<Deadline::rep> expires_at_;  // something does; timer_at_ may be earlier
 
   std::atomic<std::uint64_t> calls_so_far_ = 0;
   std::atomic<std::size_t> busy_ = 0;  // calls that wait or run

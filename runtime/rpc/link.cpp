@@ -244,50 +244,50 @@ bool Link::has_something() const {
   return way.has_bytes() || (waits_for_room_ && way.has_room());
 }
 
-void Link::drive(const Handler& handler, const FunctionRef<bool()>& done, Deadline until, bool may_look) {
+void Link::drive(const Handler& handler, const Driving& driving) {
   int nobody = 0;
   if (!read_requests_.compare_exchange_strong(nobody, 1)) return;
   if (ByteRings* const way = rings()) {
-    drive_rings(*way, handler, done, until, may_look);
+    drive_rings(*way, handler, driving);
   } else {
-    drive_socket(handler, done, until);
+    drive_socket(handler, driving);
   }
   stop_reading(handler);
 }
 
-void Link::drive_rings(ByteRings& rings, const Handler& handler, const FunctionRef<bool()>& done,
-                       Deadline until, bool may_look) {
+void Link::drive_rings(ByteRings& rings, const Handler& handler, const Driving& driving) {
   rings.look();
   Deadline looks_end = std::chrono::steady_clock::now() + spin_limit;
   while (!ended_) {
     const bool has_some = has_something() || hung_up_;
     if (rings.has_bytes() || hung_up_) read_all(handler);
     if (on_writable()) handler.on_drained();
-    if (done()) break;
+    if (driving.done()) break;
     const Deadline now = std::chrono::steady_clock::now();
     if (has_some) looks_end = now + spin_limit;
-    if (may_look && now < looks_end) {
+    if (driving.may_look && now < looks_end) {
       for (int i = 0; i < looks_per_clock && !has_something(); ++i) processor_pause();
       continue;
     }
-    if (now >= until) break;
-    if (may_look) rings.part_from_other();
-    rings.sleep_on_bell(until);
+    if (now >= driving.until) break;
+    if (driving.may_look) rings.part_from_other();
+    rings.sleep_on_bell(driving.until);
   }
+  if (!ended_ && driving.comes_back && driving.comes_back()) return;
   // What has come meanwhile is read once more.
   if (rings.sleep_elsewhere()) ++read_requests_;
 }
 
-void Link::drive_socket(const Handler& handler, const FunctionRef<bool()>& done, Deadline until) {
+void Link::drive_socket(const Handler& handler, const Driving& driving) {
   const auto drive = [&](bool on) {
     const std::lock_guard lock(write_mutex_);
     is_driven_ = on;
     report_events();
   };
   drive(true);
-  while (!ended_ && !done() && !has_passed(until)) {
+  while (!ended_ && !driving.done() && !has_passed(driving.until)) {
     pollfd arrived{socket_.get(), POLLIN | POLLRDHUP, 0};
-    const auto left = std::min<std::chrono::milliseconds>(time_left(until), sleep_limit);
+    const auto left = std::min<std::chrono::milliseconds>(time_left(driving.until), sleep_limit);
     if (::poll(&arrived, 1, static_cast<int>(left.count())) <= 0) continue;
     if ((arrived.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) hung_up_ = true;
     read_all(handler);

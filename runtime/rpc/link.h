@@ -64,8 +64,16 @@ class Link {
 
   // Reads on the calling thread what arrives, until it is done(), the deadline, or the end of the connection.
   // Returns at once if another thread reads. So the thread that waits for an answer is woken for it, and no
-  // other one. `may_look`: for some time before it sleeps.
-  void drive(const Handler& handler, const FunctionRef<bool()>& done, Deadline until, bool may_look);
+  // other one.
+  struct Driving {
+    FunctionRef<bool()> done;
+    Deadline until;
+    bool may_look = false;  // for some time before it sleeps
+    // With memory, at the end: whether a thread will look again, or call stop_looking(), within a moment.
+    FunctionRef<bool()> comes_back = {};
+  };
+  void drive(const Handler& handler, const Driving& driving);
+  [[nodiscard]] bool is_read() const { return read_requests_ > 0; }
 
   // --- With memory, for a thread that looks at several connections
 
@@ -75,7 +83,9 @@ class Link {
   [[nodiscard]] bool has_something() const;
   // From now on the other side wakes this one by the epoll. True: there is something already.
   bool stop_looking() { return rings()->sleep_elsewhere(); }
-  std::atomic<bool> is_looked_at = false;  // for that thread
+  // For those that keep lists of such connections.
+  std::atomic<bool> is_looked_at = false;
+  std::atomic<bool> is_left = false;
 
   // Ends the connection: both sides find it ended.
   void end();
@@ -109,9 +119,8 @@ class Link {
   std::optional<std::string> read_offer(bool& is_empty);
   void read_all(const Handler& handler);
   void stop_reading(const Handler& handler);
-  void drive_rings(ByteRings& rings, const Handler& handler, const FunctionRef<bool()>& done, Deadline until,
-                   bool may_look);
-  void drive_socket(const Handler& handler, const FunctionRef<bool()>& done, Deadline until);
+  void drive_rings(ByteRings& rings, const Handler& handler, const Driving& driving);
+  void drive_socket(const Handler& handler, const Driving& driving);
 
   const Descriptor socket_;
   const int poll_;

@@ -54,7 +54,24 @@ void LookedAtLinks::look(const FunctionRef<bool()>& is_needed, const FunctionRef
   if (has_passed || !comes_back()) stop_looking(links, attend);
 }
 
-void LookedAtLinks::stop_looking(const Attend& attend) { stop_looking(all(), attend); }
+void LookedAtLinks::leave(const std::shared_ptr<Link>& link) {
+  if (link->is_left.exchange(true)) return;
+  const std::lock_guard lock(mutex_);
+  left_.push_back(link);
+}
+
+// A thread that drives a connection now will leave it again.
+void LookedAtLinks::stop_looking(const Attend& attend) {
+  Links left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(left_);
+  }
+  for (const auto& link : left) link->is_left = false;
+  std::erase_if(left, [](const auto& link) { return link->is_read(); });
+  stop_looking(left, attend);
+  stop_looking(all(), attend);
+}
 
 void LookedAtLinks::stop_looking(const Links& links, const Attend& attend) {
   for (const auto& link : links) {

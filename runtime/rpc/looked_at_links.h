@@ -25,6 +25,8 @@ class LookedAtLinks {
   // if another thread looks.
   void look(const FunctionRef<bool()>& is_needed, const FunctionRef<bool()>& comes_back,
             const Attend& attend);
+  // The thread that has driven the connection comes back to it within a moment.
+  void leave(const std::shared_ptr<Link>& link);
   // From now on the other sides wake a thread by the epoll: one that was to come back may not have.
   void stop_looking(const Attend& attend);
 
@@ -35,7 +37,9 @@ class LookedAtLinks {
 
   std::mutex looking_mutex_;  // of the one thread that looks
   mutable std::mutex mutex_;
-  Links links_;  // protected by mutex_
+  // protected by mutex_
+  Links links_;
+  Links left_;
 };
 
 }  // namespace dlaunch::internal

@@ -169,14 +169,17 @@ void ByteRings::sleep_on_bell(Deadline until) {
   words.processor.store(current_processor(), std::memory_order_relaxed);
   const std::uint32_t seen = words.bell.load(std::memory_order_seq_cst);
   words.waits.store(on_bell, std::memory_order_seq_cst);
-  if (!has_something() && interrupts_.exchange(0) == 0)
+  sleeps_ = true;
+  if (!is_interrupted_ && !has_something())
     futex_wait(words.bell, seen, std::min(until, std::chrono::steady_clock::now() + sleep_limit));
+  sleeps_ = false;
+  is_interrupted_ = false;
   look();
 }
 
 void ByteRings::interrupt() {
-  interrupts_.store(1);
-  futex_wake(memory_.words[own_].bell);
+  is_interrupted_ = true;
+  if (sleeps_) futex_wake(memory_.words[own_].bell);
 }
 
 bool ByteRings::wake_other() {

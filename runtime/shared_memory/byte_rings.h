@@ -90,7 +90,8 @@ class ByteRings {
   bool was_full_ = false;                   // the ring that this side reads, before it last read
   std::atomic<std::uint64_t> full_at_ = 0;  // what the other side had read when there was no room
   std::atomic<bool> awaits_room_ = false;
-  std::atomic<std::uint32_t> interrupts_ = 0;
+  std::atomic<bool> sleeps_ = false;  // on the bell
+  std::atomic<bool> is_interrupted_ = false;
 };
 
 }  // namespace dlaunch::internal

@@ -117,13 +117,12 @@ TEST_P(Links, AThreadReadsUntilItIsDone) {
       links_[1]->send({PartHead::result, 1, "one"});
       links_[1]->send({PartHead::result, 2, "two"});
     });
-    links_[0]->drive(handler, has_two, deadline_after(std::chrono::seconds(30)), may_look);
+    links_[0]->drive(handler, {has_two, deadline_after(std::chrono::seconds(30)), may_look});
     other.join();
     EXPECT_EQ(arrived_.size(), 2U);
   }
   const auto never = [] { return false; };
-  links_[0]->drive(handler, never, deadline_after(std::chrono::milliseconds(1)),
-                   false);  // until the deadline
+  links_[0]->drive(handler, {never, deadline_after(std::chrono::milliseconds(1))});  // until the deadline
   links_[1]->end();
   while (ends_.empty()) {
     std::thread polling([&] {  // as the epoll's thread does
@@ -132,7 +131,7 @@ TEST_P(Links, AThreadReadsUntilItIsDone) {
       }
       links_[0]->on_readable(true, handler);
     });
-    links_[0]->drive(handler, never, deadline_after(std::chrono::seconds(30)), false);
+    links_[0]->drive(handler, {never, deadline_after(std::chrono::seconds(30))});
     polling.join();
   }
   EXPECT_EQ(ends_, std::vector<std::string>{"the connection was closed"});
