@@ -31,7 +31,9 @@ constexpr std::uint64_t host_listener_token = listener_token + 1;
 constexpr auto between_checks = std::chrono::milliseconds(200);
 // So long a function may take without delaying others.
 constexpr auto short_time = std::chrono::microseconds(20);
-constexpr auto after_long_time = std::chrono::milliseconds(10);
+// Functions count as long if a few of the last ones were: a single one may have lost its processor.
+constexpr int by_long = 8;
+constexpr int most_score = 64;
 constexpr auto relief_time = std::chrono::microseconds(500);
 // At the end, queued messages are written within this time.
 constexpr auto flush_limit = std::chrono::milliseconds(200);
@@ -334,15 +336,14 @@ void Agent::run_call(const CallTag& tag, IncomingCall call) {
   log_.advance(tag);
   const Deadline began = QuickClock::now();
   serve_(std::move(call));
-  const Deadline now = QuickClock::now();
-  if (now - began > short_time) long_until_ = (now + after_long_time).time_since_epoch().count();
+  const int change = QuickClock::now() - began > short_time ? by_long : -1;
+  long_score_ = std::clamp(long_score_ + change, 0, most_score);
 }
 
 // Whether functions are expected to be short. If one is not, relieve() comes.
 bool Agent::are_short() {
-  const Deadline now = QuickClock::now();
-  if (now.time_since_epoch().count() < long_until_) return false;
-  set_timer(now + relief_time);
+  if (long_score_ > by_long) return false;
+  set_timer(QuickClock::now() + relief_time);
   return true;
 }
 

@@ -140,9 +140,8 @@ class Agent : public std::enable_shared_from_this<Agent> {
   CallTable calls_to_self_;
 
   LookedAtLinks looked_at_;
-  bool may_look_ = false;  // set by start(): there are enough processors
-  // Until then functions may take long again, as one has.
-  std::atomic<Deadline::rep> long_until_ = 0;
+  bool may_look_ = false;            // set by start(): there are enough processors
+  std::atomic<int> long_score_ = 0;  // of the functions that ran last
 
   std::mutex timer_mutex_;
   std::atomic<Deadline::rep> timer_at_;
