@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "dlaunch/error.h"
 #include "runtime/base/log.h"
 #include "runtime/sockets/attempt.h"
 #include "runtime/sockets/pass_descriptor.h"
@@ -36,9 +37,10 @@ std::unique_ptr<ByteRings> offer_memory(int socket, bool is_wanted, Deadline dea
   const Descriptor file([&] { return is_wanted ? ByteRings::make_file(why) : -1; });
   if (is_wanted && !file.is_open()) log_refusal(why);
   std::unique_ptr<ByteRings> rings = file.is_open() ? mapped(file.get(), ByteRings::Side::maker) : nullptr;
-  if (!send_descriptor(socket, rings ? file.get() : -1)) return nullptr;
-  const std::optional<std::string> answer = Attempt(socket, deadline, check).receive(1);
-  return answer && answer->front() == yes ? std::move(rings) : nullptr;
+  std::optional<std::string> answer;
+  if (send_descriptor(socket, rings ? file.get() : -1)) answer = Attempt(socket, deadline, check).receive(1);
+  if (!answer) throw DistNetworkError("it has accepted a connection, but does not answer on it");
+  return answer->front() == yes ? std::move(rings) : nullptr;
 }
 
 MemoryOffer take_memory_offer(int socket, bool is_wanted) {

@@ -11,7 +11,7 @@ namespace dlaunch::internal {
 
 // The first thing on the connection. Null: this worker does not want it, cannot make it, or the other one
 // does not take it; then the socket carries the messages. Calls `check` now and then. Throws what `check`
-// throws.
+// throws, and DistNetworkError without an answer: the other side could take it later.
 std::unique_ptr<ByteRings> offer_memory(int socket, bool is_wanted, Deadline deadline,
                                         const LossCheck& check);
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,6 +48,12 @@ int ByteRings::make_file(std::string& why) {
   static_assert(sizeof(Memory) == file_size);
   if (const auto limit = why_memory_does_not_fit(file_size)) {
     why = *limit;
+    return -1;
+  }
+  // A file that is longer would end this process by SIGXFSZ.
+  rlimit longest{};
+  if (getrlimit(RLIMIT_FSIZE, &longest) != 0 || longest.rlim_cur < file_size) {
+    why = "the limit on file sizes (ulimit -f) does not allow " + std::to_string(file_size) + " bytes";
     return -1;
   }
   const int fd = memfd_create("dlaunch", MFD_CLOEXEC | MFD_ALLOW_SEALING);

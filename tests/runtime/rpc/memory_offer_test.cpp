@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
 #include "runtime/sockets/pass_descriptor.h"
 
@@ -64,7 +65,8 @@ TEST_F(MemoryOffers, AnotherFileIsRefused) {
 }
 
 TEST_F(MemoryOffers, WithoutAnAnswerThereIsNone) {
-  EXPECT_FALSE(offer_memory(ends_[0], true, deadline_after(std::chrono::milliseconds(5)), {}));
+  EXPECT_THROW(offer_memory(ends_[0], true, deadline_after(std::chrono::milliseconds(5)), {}),
+               DistNetworkError);
   EXPECT_FALSE(take_memory_offer(ends_[0], true).has_come);
   EXPECT_EQ(errno, EAGAIN);
 }
