@@ -147,6 +147,7 @@ dlaunch_test(NAME rpc_agent_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime
     runtime/rpc/function_table_test.cpp
     runtime/rpc/future_test.cpp
     runtime/rpc/link_test.cpp
+    runtime/rpc/looking_pays_test.cpp
     runtime/rpc/memory_offer_test.cpp
     runtime/rpc/polling_threads_test.cpp
     runtime/rpc/worker_contact_test.cpp)

@@ -257,6 +257,8 @@ void Link::drive(const Handler& handler, const Driving& driving) {
 
 void Link::drive_rings(ByteRings& rings, const Handler& handler, const Driving& driving) {
   rings.look();
+  const bool looks = driving.may_look && looking_pays_.next();
+  bool has_slept = false;
   Deadline looks_end = std::chrono::steady_clock::now() + spin_limit;
   while (!ended_) {
     const bool has_some = has_something() || hung_up_;
@@ -265,14 +267,16 @@ void Link::drive_rings(ByteRings& rings, const Handler& handler, const Driving& 
     if (driving.done()) break;
     const Deadline now = std::chrono::steady_clock::now();
     if (has_some) looks_end = now + spin_limit;
-    if (driving.may_look && now < looks_end) {
+    if (looks && now < looks_end) {
       for (int i = 0; i < looks_per_clock && !has_something(); ++i) processor_pause();
       continue;
     }
     if (now >= driving.until) break;
     if (driving.may_look) rings.part_from_other();
+    has_slept = true;
     rings.sleep_on_bell(driving.until);
   }
+  if (looks) has_slept ? looking_pays_.found_nothing() : looking_pays_.found();
   if (!ended_ && driving.comes_back && driving.comes_back()) return;
   // What has come meanwhile is read once more.
   if (rings.sleep_elsewhere()) ++read_requests_;

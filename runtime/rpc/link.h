@@ -17,6 +17,7 @@
 
 #include "dlaunch/backend.h"
 #include "runtime/base/function_ref.h"
+#include "runtime/rpc/looking_pays.h"
 #include "runtime/rpc_protocol/message_reader.h"
 #include "runtime/rpc_protocol/send_queue.h"
 #include "runtime/shared_memory/byte_rings.h"
@@ -139,6 +140,7 @@ class Link {
   std::atomic<bool> hung_up_ = false;
   // Only the reading thread.
   Offer offer_;
+  LookingPays looking_pays_;
   MessageReader reader_;
   bool ended_ = false;
 };

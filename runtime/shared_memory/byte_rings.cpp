@@ -164,7 +164,10 @@ bool ByteRings::has_room() const {
          full_at_.load(std::memory_order_relaxed);
 }
 
-void ByteRings::look() { memory_.words[own_].waits.store(looks, std::memory_order_relaxed); }
+void ByteRings::look() {
+  memory_.words[own_].processor.store(current_processor(), std::memory_order_relaxed);
+  memory_.words[own_].waits.store(looks, std::memory_order_relaxed);
+}
 
 bool ByteRings::sleep_elsewhere() {
   memory_.words[own_].waits.store(elsewhere, std::memory_order_seq_cst);
