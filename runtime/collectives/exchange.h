@@ -100,8 +100,8 @@ class Exchange {
     std::unique_ptr<Transfer> long_;
   };
 
-  // A long message that comes before its receive waits in the connection, whose window closes: where two ranks
-  // exchange messages, create the receive before the send.
+  // A long message that comes before its receive waits in the connection, whose window closes. If two ranks
+  // send each other messages, each creates its receive first.
   //
   // This rank's n-th receive from a peer gets the peer's n-th message to this rank. receive() returns at
   // once; send() too, unless the peer is several short messages behind. `bytes` must not change until the
