@@ -29,6 +29,7 @@ int HierarchicalCall::delegate_place() const {
 
 std::vector<int> HierarchicalCall::own_rail() const {
   std::vector<int> rail;
+  rail.reserve(hosts_.hosts());
   for (std::size_t host = 0; host < hosts_.hosts(); ++host)
     rail.push_back(hosts_.ranks_of(host)[hosts_.place_of(rank_)]);
   return rail;

@@ -73,6 +73,7 @@ void HierarchicalCall::reduce_scatter_on_rails(Bytes output, std::span<const Con
   for (const int rank : rail) total += inputs[static_cast<std::size_t>(rank)].size();
   Bytes scratch = own_scratch(total);
   std::vector<Bytes> sums;
+  sums.reserve(rail.size());
   for (const int rank : rail) sums.push_back(take(scratch, inputs[static_cast<std::size_t>(rank)].size()));
   for (std::size_t host = 0; host < hosts_.hosts(); ++host)
     local_->reduce_scatter(sums[host], of_host(inputs, host), dtype, reduction);
