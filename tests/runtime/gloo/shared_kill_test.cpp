@@ -93,7 +93,12 @@ class Operations {
     all_.assign(own.size(), -1);
     const dlaunch::Work out = dlaunch::isend(Tensor::of(own), (rank_ + 1) % killed_ranks);
     const dlaunch::Work in = dlaunch::irecv(Tensor::of(all_), before);
-    in.wait();
+    try {
+      in.wait();
+    } catch (const dlaunch::DistError&) {
+      (void)error_of([&] { out.wait(); });  // until then it reads the memory
+      throw;
+    }
     out.wait();
     return check(all_, value_of(before));
   }

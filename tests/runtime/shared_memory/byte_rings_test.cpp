@@ -100,6 +100,7 @@ TEST_F(TwoSides, AWriterIsWokenWhenAFullRingWasRead) {
 
 TEST_F(TwoSides, ASleepOnTheBellEnds) {
   const Deadline limit = deadline_after(std::chrono::seconds(30));
+  receiver_->look();
   std::thread other([&] {
     for (int i = 0; i < 100; ++i) {
       while (receiver_->has_bytes()) std::this_thread::yield();
@@ -107,7 +108,6 @@ TEST_F(TwoSides, ASleepOnTheBellEnds) {
       EXPECT_FALSE(maker_->wake_other());
     }
   });
-  receiver_->look();
   for (int i = 0; i < 100; ++i) {
     while (!receiver_->has_bytes()) receiver_->sleep_on_bell(limit);
     EXPECT_EQ(read_from(*receiver_, 1), "x");
