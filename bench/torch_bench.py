@@ -4,7 +4,8 @@
     bench/torch_bench.py [--ranks=2,4,8] [--calls=all_reduce,all_gather,broadcast,barrier] [--ddp]
 
 A turn lasts until the slowest rank is through; printed are the median of each side's turns, gloo's time by ours, and gloo's time
-by that of PyTorch's backend "fake", which sends nothing: what is left of a call then is PyTorch's own. With --ddp: what data-parallel training adds to a step of 25.6 million parameters. Run it with a Python that has PyTorch 2.9 or newer.
+by that of PyTorch's backend "fake", which sends nothing: what is left of a call then is PyTorch's own. With --ddp: what
+data-parallel training adds to a step of 25.6 million parameters. Run it with a Python that has PyTorch 2.9 or newer.
 """
 
 import argparse
