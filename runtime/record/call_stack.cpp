@@ -7,8 +7,8 @@
 #include <charconv>
 #include <cstdint>
 
+#include "runtime/base/demangled.h"
 #include "runtime/base/process_environment.h"
-#include "runtime/record/demangled.h"
 
 namespace dlaunch::internal {
 

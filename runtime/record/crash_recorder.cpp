@@ -22,8 +22,8 @@
 #include <string_view>
 #include <typeinfo>
 
+#include "runtime/base/demangled.h"
 #include "runtime/base/process_environment.h"
-#include "runtime/record/demangled.h"
 #include "runtime/record/interrupted_wait.h"
 #include "runtime/record/page_words.h"
 

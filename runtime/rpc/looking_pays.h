@@ -1,5 +1,5 @@
-// Whether a thread looks before it sleeps: not if it did so in vain a few times in a row. What it waits for
-// takes longer then, or the other side gets no processor while this one looks.
+// Whether a thread looks before it sleeps. If a few looks in a row found nothing, it does not: what it waits
+// for takes longer, or the other side gets no processor while this one looks.
 #pragma once
 
 namespace dlaunch::internal {

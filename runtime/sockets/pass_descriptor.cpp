@@ -9,10 +9,21 @@ namespace dlaunch::internal {
 
 namespace {
 
-// Room for one descriptor.
-union Control {
-  char bytes[CMSG_SPACE(sizeof(int))];
-  cmsghdr align;
+// One byte, with room for one descriptor.
+struct Message {
+  Message() {
+    head.msg_iov = &place;
+    head.msg_iovlen = 1;
+    head.msg_control = control;
+    head.msg_controllen = sizeof control;
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  char byte = 1;
+  iovec place{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr head{};
 };
 
 int descriptor_in(const msghdr& message) {
@@ -28,39 +39,28 @@ int descriptor_in(const msghdr& message) {
 }  // namespace
 
 bool send_descriptor(int socket, int fd) {
-  char byte = 1;
-  iovec place{&byte, 1};
-  Control control{};
-  msghdr message{};
-  message.msg_iov = &place;
-  message.msg_iovlen = 1;
-  if (fd >= 0) {
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof control.bytes;
-    cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  Message message;
+  if (fd < 0) {
+    message.head.msg_control = nullptr;
+    message.head.msg_controllen = 0;
+  } else {
+    cmsghdr* const head = CMSG_FIRSTHDR(&message.head);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
     head->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
   }
-  return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+  return sendmsg(socket, &message.head, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
 Passed receive_descriptor(int socket) {
-  char byte = 0;
-  iovec place{&byte, 1};
-  Control control{};
-  msghdr message{};
-  message.msg_iov = &place;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
+  Message message;
   ssize_t got = 0;
   Descriptor file([&] {
     do {
-      got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+      got = recvmsg(socket, &message.head, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
-    return got == 1 ? descriptor_in(message) : -1;
+    return got == 1 ? descriptor_in(message.head) : -1;
   });
   return {got == 1, std::move(file)};
 }

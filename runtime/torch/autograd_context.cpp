@@ -12,8 +12,8 @@ namespace dlaunch::torch::internal {
 
 namespace {
 
-// The upper bits of an id are those of the worker that has made it. The others count from a random number: a
-// worker that was started anew makes others than before.
+// The upper bits of an id are those of the worker that has made it. The others count from a random number, so
+// that a worker that was started anew makes no id of the one before.
 constexpr int count_bits = 43;
 constexpr std::uint64_t count_mask = (std::uint64_t{1} << count_bits) - 1;
 constexpr std::size_t most_ended = 4096;
@@ -41,6 +41,10 @@ at::Tensor owned(at::Tensor gradient) {
   throw DistError("the graph goes on in worker " + std::to_string(from_.worker) +
                       ": use dist_autograd::backward() instead of LibTorch's backward()",
                   {.operation = "backward"});
+}
+
+at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_sparse() && !b.is_sparse() ? b + a : a + b;
 }
 
 std::uint32_t AutogradContext::add_sent(std::uint64_t message, const at::Tensor& tensor) {
@@ -89,13 +93,7 @@ void AutogradContext::accumulate(const at::Tensor& variable, at::Tensor gradient
   const std::lock_guard lock(mutex_);
   Gradient& place = gradients_[variable.unsafeGetTensorImpl()];
   place.variable = variable;
-  if (!place.gradient.defined()) {
-    place.gradient = owned(std::move(gradient));
-  } else if (place.gradient.is_sparse() && !gradient.is_sparse()) {
-    place.gradient = gradient + place.gradient;
-  } else {
-    place.gradient = place.gradient + gradient;
-  }
+  place.gradient = place.gradient.defined() ? sum_of(place.gradient, gradient) : owned(std::move(gradient));
 }
 
 at::Tensor& AutogradContext::gradient_of(const at::Tensor& variable) {
@@ -140,11 +138,14 @@ AutogradContexts::AutogradContexts() {
   last_id_ = ((std::uint64_t{random()} << 32U) | random()) & count_mask;
 }
 
+std::uint64_t AutogradContexts::of_worker(int worker, std::uint64_t number) {
+  return (static_cast<std::uint64_t>(worker) << count_bits) | number;
+}
+
 std::shared_ptr<AutogradContext> AutogradContexts::create(int worker) {
   const std::lock_guard lock(mutex_);
   last_id_ = std::max<std::uint64_t>((last_id_ + 1) & count_mask, 1);
-  auto made =
-      std::make_shared<AutogradContext>((static_cast<std::uint64_t>(worker) << count_bits) | last_id_);
+  auto made = std::make_shared<AutogradContext>(of_worker(worker, last_id_));
   contexts_.emplace(made->id(), made);
   return made;
 }

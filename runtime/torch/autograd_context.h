@@ -47,6 +47,9 @@ class RecvRpcBackward : public ::torch::autograd::Node {
   const MessageId from_;
 };
 
+// Of two gradients. A sparse one is added to a dense one, and not the other way round.
+at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b);
+
 // Any thread.
 class AutogradContext {
  public:
@@ -112,6 +115,8 @@ class AutogradContexts {
   std::shared_ptr<AutogradContext> end(std::uint64_t id);
 
   std::uint64_t new_number() { return ++last_number_; }
+  // Such a number of this worker, which no other worker makes.
+  static std::uint64_t of_worker(int worker, std::uint64_t number);
 
  private:
   AutogradContexts();

@@ -67,7 +67,7 @@ Begun begin(std::int64_t id, const std::vector<at::Tensor>& roots, const Backwar
   }
   // No other pass of any worker has its number.
   const std::uint64_t number =
-      (static_cast<std::uint64_t>(rpc::get_worker_info().id) << 43U) | AutogradContexts::get().new_number();
+      AutogradContexts::of_worker(rpc::get_worker_info().id, AutogradContexts::get().new_number());
   auto pass = context->pass(number);
   Future<void> end = pass->begin(context, settings, edges, gradients);
   return {std::move(pass), std::move(end)};

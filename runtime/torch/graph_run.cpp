@@ -18,10 +18,6 @@ using ::torch::autograd::Edge;
 using ::torch::autograd::Node;
 using Gradients = GraphRun::Gradients;
 
-at::Tensor sum(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_sparse() && !b.is_sparse() ? b + a : a + b;
-}
-
 // Functions whose arguments were broadcast leave it to the engine to add up; and to convert.
 at::Tensor fitted(const Edge& edge, at::Tensor gradient) {
   const auto& wanted = edge.function->input_metadata(edge.input_nr);
@@ -104,7 +100,7 @@ void GraphRun::add(const Edge& edge, at::Tensor gradient) {
   if (gradient.defined()) {
     at::Tensor& place = inputs[edge.input_nr];
     gradient = fitted(edge, std::move(gradient));
-    place = place.defined() ? sum(place, gradient) : std::move(gradient);
+    place = place.defined() ? sum_of(place, gradient) : std::move(gradient);
   }
   if (--missing_[node] == 0) ready_.emplace(node->sequence_nr(), node);
 }

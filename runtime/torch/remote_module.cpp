@@ -1,12 +1,11 @@
 #include "dlaunch/torch/remote_module.h"
 
 #include <ATen/ATen.h>
-#include <cxxabi.h>
 
 #include <cstdint>
-#include <cstdlib>
 
 #include "dlaunch/error.h"
+#include "runtime/base/demangled.h"
 
 namespace dlaunch::torch {
 inline namespace v1 {
@@ -36,10 +35,7 @@ std::string worker_of(std::string_view remote_device) {
 }
 
 std::string readable_name(const std::type_info& type) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> demangled(
-      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
-  std::string name = demangled ? demangled.get() : type.name();
+  std::string name = dlaunch::internal::demangled(type.name());
   for (const std::string_view own : {"dlaunch::torch::v1::rpc_detail::", "dlaunch::torch::v1::"})
     for (std::size_t at = name.find(own); at != std::string::npos; at = name.find(own))
       name.erase(at, own.size());

@@ -189,7 +189,7 @@ RUNTIME_COVERED_BY = {
     "runtime/group/process_group": "runtime/group/group_test.cpp",
     "runtime/group/separate_group": "runtime/api/c_bindings_test.c",
     "runtime/rendezvous/job_store": "runtime/group/world_test.cpp",
-    "runtime/record/demangled": "runtime/record/crash_recorder_test.cpp",
+    "runtime/base/demangled": "runtime/record/crash_recorder_test.cpp",
     "runtime/record/page_words": "runtime/record/recorder_test.cpp",
     "runtime/record/unix_clock": "runtime/record/recorder_test.cpp",
     "runtime/collectives/copy_block": "runtime/collectives/gather_test.cpp",

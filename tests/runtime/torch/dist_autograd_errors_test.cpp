@@ -1,4 +1,4 @@
-// What goes wrong in distributed autograd, and who is named.
+// Failures of distributed autograd, and the worker that the error names.
 
 #include <sys/wait.h>
 #include <torch/torch.h>

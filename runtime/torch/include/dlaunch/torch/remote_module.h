@@ -90,8 +90,8 @@ class RemoteModule {
   // Refers to none: to be assigned to.
   RemoteModule() = default;
   // Makes the module with these arguments in the worker of `remote_device`: "worker1/cpu" or "worker1".
-  // Returns at once; what its constructor throws, forward() throws. Throws DistError if there is no such
-  // worker, and for a device that is not the CPU.
+  // Returns at once. If the module's constructor throws, forward() throws that error. Throws DistError if
+  // there is no such worker, and for a device that is not the CPU.
   template <class... A>
   explicit RemoteModule(std::string_view remote_device, A... arguments)
       : module_(rpc::remote(rpc_detail::worker_of(remote_device),
