@@ -31,6 +31,10 @@ inline void processor_pause() {
 inline constexpr auto spin_limit = std::chrono::microseconds(50);
 inline constexpr int looks_per_clock = 32;
 
+// How often a rank without a processor of its own yields before it sleeps. Each time the others of its
+// processor run until they wait, too; a sleep and a wake take longer than several yields.
+inline constexpr int yields_before_sleep = 16;
+
 // If a wake is missed all the same.
 inline constexpr auto sleep_limit = std::chrono::milliseconds(20);
 

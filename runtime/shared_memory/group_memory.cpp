@@ -1,5 +1,7 @@
 #include "runtime/shared_memory/group_memory.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -60,6 +62,7 @@ void GroupMemory::take_control_memory() {
   std::size_t none = 0;
   with_memory(reinterpret_cast<std::byte*>(own_) - before, before + sizeof(shared::Control), none);
   const ProcessMemory self = ProcessMemory::own(token_);
+  if (!has_core_) own().bell.scheduling_group.store(scheduling_group(), std::memory_order_relaxed);
   own().origin.process = self.process;
   own().origin.token_address = self.token_address;
   own().origin.token.store(self.token, std::memory_order_release);
@@ -260,13 +263,22 @@ void GroupMemory::await_long(const Awaited& awaited) {
       }
     } while (!has_passed(until));
   }
-  // A rank without a processor of its own sleeps at once. sched_yield() would not give the processor to
-  // another rank: each worker leads a session, and with Linux' autogroups a thread yields to its own session
-  // only.
+  if (can_yield_to(awaited.peer)) {
+    for (int i = 0; i < yields_before_sleep; ++i) {
+      sched_yield();
+      if (look(awaited)) return;
+    }
+  }
   while (!look(awaited)) {
     if (has_passed(deadline_)) throw late_error(member(awaited.peer), false);
     sleep(awaited);
   }
+}
+
+// A rank with a processor of its own has no reason to.
+bool GroupMemory::can_yield_to(std::size_t peer) const {
+  const std::uint32_t ours = own().bell.scheduling_group.load(std::memory_order_relaxed);
+  return ours != 0 && segment_->control(peer).bell.scheduling_group.load(std::memory_order_relaxed) == ours;
 }
 
 // Whether it is here. Throws if it will not come.

@@ -137,6 +137,7 @@ class GroupMemory {
   };
   void await(const Awaited& awaited);
   void await_long(const Awaited& awaited);
+  [[nodiscard]] bool can_yield_to(std::size_t peer) const;
   bool look(const Awaited& awaited);
   void sleep(const Awaited& awaited);
   void part_from(std::size_t peer);

@@ -50,7 +50,7 @@
 
 namespace dlaunch::internal::shared {
 
-inline constexpr std::uint64_t magic = 0x344d4853484c44;  // "DLHSHM4"; changes with the layout
+inline constexpr std::uint64_t magic = 0x354d4853484c44;  // "DLHSHM5"; changes with the layout
 inline constexpr std::size_t page_size = 4096;
 
 // Calls whose short data exist at once.
@@ -99,6 +99,8 @@ struct alignas(line_pair) Bell {
   std::atomic<std::uint32_t> awaited;
   std::atomic<std::uint32_t> rings;
   std::atomic<std::uint32_t> processor;  // where the owner began its last wait (processors.h)
+  // The owner's (processors.h), if it waits by sched_yield(); 0: it does not.
+  std::atomic<std::uint32_t> scheduling_group;
 };
 
 struct alignas(line_pair) Counter {

@@ -2,11 +2,26 @@
 
 #include <sched.h>
 
+#include <fstream>
+#include <string>
+
 namespace dlaunch::internal {
 
 std::size_t usable_processors() {
   cpu_set_t usable;
   return sched_getaffinity(0, sizeof usable, &usable) == 0 ? static_cast<std::size_t>(CPU_COUNT(&usable)) : 1;
+}
+
+std::uint32_t scheduling_group() {
+  constexpr std::uint32_t only_one = 1;
+  int enabled = 0;
+  if (!(std::ifstream("/proc/sys/kernel/sched_autogroup_enabled") >> enabled) || enabled == 0)
+    return only_one;
+  std::ifstream file("/proc/self/autogroup");  // "/autogroup-NUMBER nice VALUE"
+  std::uint32_t number = 0;
+  std::string name;
+  std::getline(file, name, '-');
+  return file >> number ? only_one + 1 + number : only_one;
 }
 
 std::uint32_t current_processor() { return static_cast<std::uint32_t>(sched_getcpu() + 1); }

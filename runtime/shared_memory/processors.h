@@ -19,4 +19,11 @@ std::uint32_t current_processor();
 // The scheduler does not end that, since never two of them want to run for long.
 void leave_processor(std::uint32_t processor);
 
+// sched_yield() passes the processor on only to threads of the same scheduling group. Linux makes one of each
+// session (autogroups, sched(7)), unless the administrator has turned that off.
+//
+// The group of the calling thread; two threads of one host and one cgroup with the same number are in one
+// group. Not 0.
+std::uint32_t scheduling_group();
+
 }  // namespace dlaunch::internal

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/shared_memory/processors.h"
 #include "tests/runtime/shared_collectives/shared_ranks.h"
 
 namespace dlaunch::internal {
@@ -24,19 +25,31 @@ std::chrono::nanoseconds processor_time_of_this_thread() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-TEST(GroupMemory, ARankThatWaitsASecondUsesLittleOfAProcessor) {
-  SharedRanks ranks(2);
+// The processor time of rank 0 while it waits a second for the last rank, after a call of all.
+std::chrono::nanoseconds time_of_a_wait(int size) {
+  SharedRanks ranks(size);
   std::chrono::nanoseconds used{};
   const auto errors = ranks.run([&](int rank, GroupMemory& memory) {
-    if (rank == 1) return;
+    memory.begin({.kind = 1}, soon());
+    memory.publish();
+    memory.meet();
+    if (rank + 1 == size) return;
     const auto before = processor_time_of_this_thread();
     memory.begin({.kind = 1}, deadline_after(std::chrono::seconds(1)));
     memory.publish();
     EXPECT_THROW(memory.meet(), DistNetworkError);
-    used = processor_time_of_this_thread() - before;
+    if (rank == 0) used = processor_time_of_this_thread() - before;
   });
   expect_success(errors);
-  EXPECT_LT(used, std::chrono::milliseconds(50));
+  return used;
+}
+
+TEST(GroupMemory, ARankThatWaitsASecondUsesLittleOfAProcessor) {
+  EXPECT_LT(time_of_a_wait(2), std::chrono::milliseconds(50));
+}
+
+TEST(GroupMemory, ARankThatYieldsUsesLittleOfAProcessor) {
+  EXPECT_LT(time_of_a_wait(static_cast<int>(usable_processors()) + 1), std::chrono::milliseconds(50));
 }
 
 TEST(GroupMemory, ACallAfterTheEndOfTheGroupFails) {

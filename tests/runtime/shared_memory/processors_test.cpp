@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
 
 namespace dlaunch::internal {
 namespace {
@@ -35,6 +39,24 @@ TEST(Processors, AThreadThatMayUseOnlyOneStays) {
   leave_processor(here);
   EXPECT_EQ(current_processor(), here);
   EXPECT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+// Linux groups threads by session, if it does.
+TEST(Processors, TheSchedulingGroupOfAnotherSessionIsAnother) {
+  const std::uint32_t ours = scheduling_group();
+  EXPECT_NE(ours, 0U);
+  int enabled = 0;
+  std::ifstream("/proc/sys/kernel/sched_autogroup_enabled") >> enabled;
+  for (const bool new_session : {false, true}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (new_session) setsid();
+      _exit(scheduling_group() == ours ? 1 : 0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(WEXITSTATUS(status), new_session && enabled != 0 ? 0 : 1);
+  }
 }
 
 TEST(Processors, OneThatIsNotKnownIsNotLeft) {
