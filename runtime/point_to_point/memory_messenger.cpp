@@ -1,5 +1,7 @@
 #include "runtime/point_to_point/memory_messenger.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -148,7 +150,7 @@ void MemoryMessenger::wait_for(const Work& work) {
   if (work.is_completed()) return;
   const Polling polling(*this);
   read_all();
-  if (has_core_ && spin_for(work)) return;
+  if (has_core_ ? spin_for(work) : yield_for(work)) return;
   const WaitRecord waiting;
   for (;;) {
     const std::uint32_t seen = rings_.rings_seen();
@@ -197,6 +199,20 @@ bool MemoryMessenger::spin_for(const Work& work) {
       processor_pause();
     }
   } while (!has_passed(until));
+  return false;
+}
+
+// Whether it has ended. To ranks that wait for a processor.
+bool MemoryMessenger::yield_for(const Work& work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!rings_.can_yield()) return false;
+  }
+  for (int i = 0; i < yields_before_sleep; ++i) {
+    sched_yield();
+    if (has_work()) poll();
+    if (work.is_completed()) return true;
+  }
   return false;
 }
 

@@ -74,6 +74,7 @@ class MemoryMessenger {
   void read_all();
   void wait_for(const Work& work);
   bool spin_for(const Work& work);
+  bool yield_for(const Work& work);
   bool spin_for_next(const Tensor& tensor, int src, Tag tag);
   bool receive_next(const Tensor& tensor, int src, Tag tag);
   void poll();

@@ -204,6 +204,16 @@ void MessageRings::wait(std::uint32_t seen, Deadline until) {
   own().message_bell.processor.store(current_processor(), std::memory_order_relaxed);
 }
 
+bool MessageRings::can_yield() {
+  if (!take_own_memory()) return false;
+  const std::uint32_t ours = own().message_bell.scheduling_group.load(std::memory_order_relaxed);
+  return std::ranges::any_of(members_, [&](int member) {
+    const Outward& ring = outward_[static_cast<std::size_t>(member)];
+    return ring.memory > 0 &&
+           ring.control->message_bell.scheduling_group.load(std::memory_order_relaxed) == ours;
+  });
+}
+
 void MessageRings::part_from_others() {
   if (!take_own_memory()) return;
   const std::uint32_t processor = current_processor();
@@ -230,7 +240,10 @@ bool MessageRings::may_lend() {
 
 // Before this rank writes into its own control. False: there is no memory for that.
 bool MessageRings::take_own_memory() {
-  if (!has_own_memory_) has_own_memory_ = populate_around(own_, sizeof(shared::Control));
+  if (has_own_memory_) return true;
+  has_own_memory_ = populate_around(own_, sizeof(shared::Control));
+  if (has_own_memory_)
+    own().message_bell.scheduling_group.store(scheduling_group(), std::memory_order_relaxed);
   return has_own_memory_;
 }
 

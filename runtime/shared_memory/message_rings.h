@@ -86,6 +86,9 @@ class MessageRings {
     } while (std::chrono::steady_clock::now() < looks_end);
     wait(seen, until);
   }
+  // Whether sched_yield() can run a rank to which this one has sent (processors.h). Not while another thread
+  // puts.
+  [[nodiscard]] bool can_yield();
   // The calling thread leaves its processor if another rank waited there last.
   void part_from_others();
   // Something outside the rings has changed: wakes this rank's threads.
