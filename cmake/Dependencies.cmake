@@ -150,20 +150,13 @@ if(NOT DLAUNCH_CUDA_KERNELS)
   message(STATUS "no nvcc and cuBLAS of CUDA 12 or newer: train_mnist trains on the CPU only (CUDACXX, CUDA_HOME)")
 endif()
 
-# libdlaunch_torch: tensors and modules of LibTorch. Debian's libtorch-dev, or one that CMAKE_PREFIX_PATH names (a wheel's
-# `torch/share/cmake`). Its headers are not ours to warn about.
+# libdlaunch_torch: tensors and modules of LibTorch.
 option(DLAUNCH_TORCH "build libdlaunch_torch where there is LibTorch" ON)
 set(DLAUNCH_TORCH_FOUND OFF)
 if(DLAUNCH_TORCH AND NOT SKBUILD)
-  find_package(Torch 1.13 QUIET)
-  set(DLAUNCH_TORCH_FOUND ${TORCH_FOUND})
-  if(TORCH_FOUND AND Torch_VERSION VERSION_LESS 2 AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    set(DLAUNCH_TORCH_FOUND OFF)  # Clang rejects its headers as C++20: they use a vector of a type that is not complete yet
-  endif()
+  include(LibTorch)
+  dlaunch_find_libtorch()
 endif()
-if(DLAUNCH_TORCH_FOUND)
-  add_library(dlaunch_libtorch INTERFACE)
-  target_link_libraries(dlaunch_libtorch INTERFACE ${TORCH_LIBRARIES})
-else()
+if(NOT DLAUNCH_TORCH_FOUND)
   message(STATUS "no LibTorch for this compiler: libdlaunch_torch is not built (Debian: libtorch-dev and GCC; CMAKE_PREFIX_PATH)")
 endif()
