@@ -454,6 +454,7 @@ if(TARGET dlaunch_torch)
   if(TARGET dlaunch_store_host AND NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
     dlaunch_test(NAME libtorch_rpc_test LABELS runtime TIMEOUT 120 OPTIMISED
     SOURCES
+      runtime/torch/bucket_memory_test.cpp
       runtime/torch/dist_autograd_errors_test.cpp
       runtime/torch/dist_autograd_test.cpp
       runtime/torch/distributed_optimizer_test.cpp

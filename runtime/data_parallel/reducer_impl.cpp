@@ -79,8 +79,10 @@ void ReducerImpl::lay_out(std::span<const std::size_t> order) {
   if (memory_ && plans == memory_->plans()) return;
   state_ = StepState(like_.size(), plans);
   // The other ranks of this host read the buckets in place.
+  shared_bytes_ = 0;
   const auto allocate = [this](std::size_t bytes) -> std::shared_ptr<std::byte> {
     const auto block = std::make_shared<SharedMemory>(group_.allocate_shared(bytes));
+    if (block->is_shared()) shared_bytes_ += bytes;
     return {block, block->data()};
   };
   auto memory = std::make_shared<BucketMemory>(like_, std::move(plans), allocate);
@@ -359,6 +361,7 @@ ReducerStatistics ReducerImpl::statistics() const {
                                .average = times_.average(),
                                .unused_parameters = unused_here_,
                                .parameters = like_.size(),
+                               .shared_bytes = shared_bytes_,
                                .rebuilt = rebuilt_};
   for (const BucketPlan& plan : memory_->plans()) {
     statistics.bucket_bytes.push_back(plan.bytes);

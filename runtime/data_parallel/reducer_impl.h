@@ -87,6 +87,7 @@ class ReducerImpl {
   std::vector<GradientSize> sizes_;
 
   std::shared_ptr<BucketMemory> memory_;  // shared with running reductions
+  std::size_t shared_bytes_ = 0;          // of it
   std::vector<GradientBucket> buckets_;   // for the hook
 
   mutable std::mutex mutex_;

@@ -117,7 +117,8 @@ struct ReducerStatistics {
   StepTimes average = {};
   std::size_t unused_parameters = 0;  // of the last one: on this rank
   std::size_t parameters = 0;
-  std::size_t total_bytes = 0;                 // of all gradients
+  std::size_t total_bytes = 0;   // of all gradients
+  std::size_t shared_bytes = 0;  // of them: in memory that the ranks of this host reduce in place
   std::vector<std::size_t> bucket_bytes = {};  // in the order of the reductions
   bool rebuilt = false;                        // the buckets follow the order of arrival
 };

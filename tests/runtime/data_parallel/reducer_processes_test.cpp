@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/runtime/data_parallel/reduced_model.h"
+#include "tests/runtime/group_file.h"
 #include "tests/runtime/rank_processes.h"
 #include "tests/runtime/shared_memory.h"
 
@@ -25,6 +26,7 @@ using dlaunch::test::contains;
 using dlaunch::test::error_of;
 using dlaunch::test::expect_all_say;
 using dlaunch::test::floats;
+using dlaunch::test::GroupFile;
 using dlaunch::test::ProcessBarrier;
 using dlaunch::test::ReducedModel;
 using dlaunch::test::run_processes;
@@ -88,6 +90,39 @@ TEST(ReducerProcesses, HaveTheSameBitsOverSharedMemoryAndTcp) {
     }
     EXPECT_EQ(hashes[0], hashes[1]);
   }
+}
+
+// A step of buckets of 1.2 MB touches nothing of what the ranks copy through; an all_reduce of other memory
+// does.
+TEST(ReducerProcesses, ReduceBucketsInPlace) {
+  const auto results = run_processes(2, [](int) -> std::string {
+    dlaunch::init_process_group();
+    ReducedModel model({300'000, 300'000});
+    GradientReducer reducer(model.parameters(), {.bucket_cap_bytes = 1'200'000});
+    const auto step = [&] {
+      reducer.begin_step();
+      for (const std::size_t i : {0U, 1U}) {
+        std::ranges::fill(floats(reducer.gradient(i)), 1.0F);
+        reducer.mark_ready(i);
+      }
+      reducer.finish_step();
+      return GroupFile(reducer.gradient(0).data());
+    };
+    const GroupFile first = step();  // the next one lays out other buckets
+    if (!first.has() || reducer.statistics().shared_bytes != 2'400'000) return "the buckets are not shared";
+    const GroupFile third = (step(), step());
+    if (!third.has()) return "the second buckets are not shared";
+    constexpr std::size_t little = 64 << 10;  // what the calls themselves take
+    if (third.beside() > first.beside() + little)
+      return "two steps touched " + std::to_string(third.beside() - first.beside()) + " bytes more";
+    std::vector<float> elsewhere(300'000);
+    dlaunch::all_reduce(dlaunch::Tensor::of(elsewhere));
+    const GroupFile last(reducer.gradient(0).data());
+    if (last.beside() < third.beside() + 8 * little) return "copies are not seen";
+    dlaunch::destroy_process_group();
+    return "ok";
+  });
+  expect_all_say(results, "ok");
 }
 
 // In the middle of a step: its peers learn at once which one, and in which gradients.
