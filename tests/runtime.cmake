@@ -442,6 +442,7 @@ if(TARGET dlaunch_torch)
     runtime/torch/data_parallel_test.cpp
     runtime/torch/distributed_test.cpp
     runtime/torch/fully_sharded_errors_test.cpp
+    runtime/torch/fully_sharded_join_test.cpp
     runtime/torch/fully_sharded_test.cpp
     runtime/torch/join_test.cpp
     runtime/torch/power_sgd_test.cpp

@@ -17,28 +17,9 @@ DataParallel::DataParallel(std::shared_ptr<::torch::nn::Module> module, DataPara
 
 DataParallel::~DataParallel() = default;
 
-DataParallel::NoSync::NoSync(std::shared_ptr<internal::DataParallelImpl> model) : model_(std::move(model)) {
-  model_->enter_no_sync();
-}
+NoSync DataParallel::no_sync() { return NoSync(impl_); }
 
-DataParallel::NoSync::~NoSync() { model_->leave_no_sync(); }
-
-DataParallel::NoSync DataParallel::no_sync() { return NoSync(impl_); }
-
-DataParallel::Join::Join(std::shared_ptr<internal::DataParallelImpl> model, JoinOptions options)
-    : model_(std::move(model)) {
-  model_->begin_join(options);
-}
-
-DataParallel::Join::~Join() {
-  if (model_) model_->abandon_join();
-}
-
-void DataParallel::Join::finish() {
-  if (const auto model = std::exchange(model_, nullptr)) model->finish_join();
-}
-
-DataParallel::Join DataParallel::join(JoinOptions options) { return Join(impl_, options); }
+Join DataParallel::join(JoinOptions options) { return Join(impl_, options); }
 
 void DataParallel::register_comm_hook(CommHook hook) { impl_->register_comm_hook(std::move(hook)); }
 

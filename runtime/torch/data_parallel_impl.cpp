@@ -105,7 +105,7 @@ void DataParallelImpl::begin_forward() {
     accepts_ = false;
   }
   if (!reduces_) return;
-  if (join_ && !step_open_) or_fail([&] { count_ranks(true); });
+  if (join_ && !step_open_) or_fail([&] { join_->count(true); });
   if (options_.broadcast_buffers && (module_->is_training() || join_))
     broadcast_all(group_, tensors_.buffers, source_rank(), options_.timeout);
   // A forward() without backward() has left its step.
@@ -259,11 +259,7 @@ void DataParallelImpl::finish_step() {
   reducer_->finish_step();
   const at::NoGradGuard no_grad;
   for (const std::size_t parameter : unused_) take_result_of_unused(parameter);
-  if (join_ && !join_->options.divide_by_initial_world_size && join_->count > 0) {
-    const double scale = static_cast<double>(group_.size()) / static_cast<double>(join_->count);
-    for (const NamedTensor& trained : tensors_.trained)
-      if (at::Tensor& gradient = gradient_place(trained.tensor); gradient.defined()) gradient.mul_(scale);
-  }
+  scale_gradients();
   const std::lock_guard lock(mutex_);
   if (learns_graph()) wanted_ = fired_;
   std::ranges::fill(used_before_, 0);

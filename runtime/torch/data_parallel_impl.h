@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,12 +15,13 @@
 
 #include "dlaunch/torch/data_parallel.h"
 #include "runtime/torch/autograd_graph.h"
+#include "runtime/torch/join_count.h"
 #include "runtime/torch/module_tensors.h"
 
 namespace dlaunch::torch::internal {
 
 // Gives a GradientReducer what autograd computes: a step begins with forward() and ends with backward().
-class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
+class DataParallelImpl : public GuardedModel, public std::enable_shared_from_this<DataParallelImpl> {
  public:
   DataParallelImpl(std::shared_ptr<::torch::nn::Module> module, DataParallelOptions options);
 
@@ -32,12 +34,12 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   void register_comm_hook(CommHook hook) { reducer_->register_comm_hook(std::move(hook)); }
   [[nodiscard]] DataParallelStatistics statistics() const;
 
-  void begin_join(JoinOptions options);
-  void finish_join();
-  void abandon_join();  // throws nothing
+  void begin_join(JoinOptions options) override;
+  void finish_join(const std::function<void()>& step) override;
+  void abandon_join() override;
 
-  void enter_no_sync() { ++no_sync_guards_; }
-  void leave_no_sync() { --no_sync_guards_; }
+  void enter_no_sync() override { ++no_sync_guards_; }
+  void leave_no_sync() override { --no_sync_guards_; }
 
  private:
   [[nodiscard]] std::optional<std::string> problem() const;
@@ -45,10 +47,11 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> log_fields() const;
 
   void begin_step();
-  // With a Join: which ranks have data. Part of each step, also of ranks that have finished.
-  void count_ranks(bool has_data);
   void take_part_with_zeros();
-  [[nodiscard]] int source_rank() const;  // of buffers: the lowest rank that has data
+  void take_results();
+  // With a Join the reducer's means may be others than the program's.
+  void scale_gradients();
+  [[nodiscard]] int source_rank() const;  // of buffers
   void require_finished();
   // Keeps what `call` throws as the error of all later steps.
   template <class Call>
@@ -85,12 +88,7 @@ class DataParallelImpl : public std::enable_shared_from_this<DataParallelImpl> {
   std::optional<GradientHooks> hooks_;
   std::vector<at::Tensor> views_;  // with gradient_as_bucket_view
 
-  struct JoinState {
-    JoinOptions options;
-    std::vector<std::uint8_t> with_data;  // by rank, in the latest step
-    std::size_t count = 0;                // of them
-  };
-  std::optional<JoinState> join_;
+  std::optional<JoinCount> join_;
 
   std::atomic<int> no_sync_guards_ = 0;
   bool reduces_ = false;  // the latest forward() did not run under a guard

@@ -1,4 +1,6 @@
 // Ranks with different numbers of batches: a rank that has finished takes part in the steps of the others.
+#include <ATen/ATen.h>
+
 #include <algorithm>
 
 #include "dlaunch/error.h"
@@ -11,36 +13,24 @@ void DataParallelImpl::begin_join(JoinOptions options) {
     throw DistError("there is a Join already",
                     {.rank = group_.rank(), .operation = "join", .group = group_.name()});
   }
-  join_ = {options, std::vector<std::uint8_t>(static_cast<std::size_t>(group_.size())), 0};
+  join_.emplace(group_, options, options_.timeout);
 }
 
-void DataParallelImpl::count_ranks(bool has_data) {
-  std::vector<std::uint8_t> with_data(join_->with_data.size());
-  with_data[static_cast<std::size_t>(group_.rank())] = has_data ? 1 : 0;
-  group_.all_reduce(Tensor::of(with_data), ReduceOp::max, {.async_op = false, .timeout = options_.timeout});
-  const auto count = static_cast<std::size_t>(std::ranges::count(with_data, 1));
-  if (count > 0) join_->with_data = with_data;  // in the end: those that trained last
-  join_->count = count;
-  if (!join_->options.throw_on_early_termination || count == 0 || count == with_data.size()) return;
-  const auto first = std::ranges::find(with_data, 0) - with_data.begin();
-  throw DistError("rank " + std::to_string(first) + " has no more data (throw_on_early_termination)",
-                  {.rank = group_.rank(), .operation = "join", .group = group_.name()});
-}
+int DataParallelImpl::source_rank() const { return join_ ? join_->source() : 0; }
 
-int DataParallelImpl::source_rank() const {
-  if (!join_) return 0;
-  const auto lowest = std::ranges::find(join_->with_data, 1);
-  return lowest == join_->with_data.end() ? 0 : static_cast<int>(lowest - join_->with_data.begin());
-}
-
-void DataParallelImpl::finish_join() {
+void DataParallelImpl::finish_join(const std::function<void()>& step) {
   require_finished();
   {
     const std::lock_guard lock(mutex_);
     accepts_ = false;
   }
   or_fail([&] {
-    for (count_ranks(false); join_->count > 0; count_ranks(false)) take_part_with_zeros();
+    for (join_->count(false); join_->with_data() > 0; join_->count(false)) {
+      take_part_with_zeros();
+      if (!step) continue;
+      take_results();
+      step();
+    }
     for (const auto* all : {&tensors_.trained, &tensors_.frozen, &tensors_.buffers})
       broadcast_all(group_, *all, source_rank(), options_.timeout);
   });
@@ -63,6 +53,20 @@ void DataParallelImpl::take_part_with_zeros() {
   }
   reducer_->finish_step();
   step_open_ = false;
+}
+
+// As if this rank had computed gradients.
+void DataParallelImpl::take_results() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < names_.size(); ++i) take_result_of_unused(i);
+  scale_gradients();
+}
+
+void DataParallelImpl::scale_gradients() {
+  if (!join_ || join_->scale() == 1) return;
+  for (const NamedTensor& trained : tensors_.trained)
+    if (at::Tensor& gradient = gradient_place(trained.tensor); gradient.defined())
+      gradient.mul_(join_->scale());
 }
 
 void DataParallelImpl::abandon_join() {

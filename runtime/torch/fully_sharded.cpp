@@ -31,12 +31,17 @@ std::vector<std::string> ShardedDataParallel::unit_names() const {
 }
 
 void ShardedDataParallel::zero_grad() {
-  for (const auto& unit : impl_->units()) unit->shard().mutable_grad().reset();
+  for (const auto& unit : impl_->units()) unit->drop_gradients();
 }
+
+NoSync ShardedDataParallel::no_sync() { return NoSync(impl_); }
+
+Join ShardedDataParallel::join(JoinOptions options) { return Join(impl_, options); }
 
 double ShardedDataParallel::clip_grad_norm(double max_norm) { return impl_->clip_grad_norm(max_norm); }
 
 at::Tensor ShardedDataParallel::gather(std::size_t shard, const at::Tensor& part) const {
+  impl_->require_no_join("gather");
   return impl_->unit(shard).gather(part);
 }
 

@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -135,6 +136,11 @@ std::optional<std::size_t> FullyShardedImpl::unit_of(const ::torch::nn::Module& 
 }
 
 double FullyShardedImpl::clip_grad_norm(double max_norm) {
+  announce(Shared::clip, std::bit_cast<std::int64_t>(max_norm));
+  return limit_norm(max_norm);
+}
+
+double FullyShardedImpl::limit_norm(double max_norm) {
   const at::NoGradGuard no_grad;
   const at::Tensor sum = at::zeros({1}, at::kDouble);
   for (const auto& unit : units_)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,13 +15,14 @@
 #include "dlaunch/torch/fully_sharded.h"
 #include "runtime/gradients/unit_schedule.h"
 #include "runtime/torch/autograd_graph.h"
+#include "runtime/torch/join_count.h"
 #include "runtime/torch/module_tensors.h"
 #include "runtime/torch/sharded_unit.h"
 
 namespace dlaunch::torch::internal {
 
 // Carries out what UnitSchedule decides, from within forward() and from autograd's hooks.
-class FullyShardedImpl : public std::enable_shared_from_this<FullyShardedImpl> {
+class FullyShardedImpl : public GuardedModel, public std::enable_shared_from_this<FullyShardedImpl> {
  public:
   FullyShardedImpl(std::shared_ptr<::torch::nn::Module> module, FullyShardedOptions options);
 
@@ -38,6 +40,13 @@ class FullyShardedImpl : public std::enable_shared_from_this<FullyShardedImpl> {
   [[nodiscard]] std::optional<std::size_t> unit_of(const ::torch::nn::Module& module) const;
   void begin_unit(std::size_t unit);
   void end_unit(std::size_t unit, const std::vector<at::Tensor>& outputs);
+
+  void enter_no_sync() override { ++no_sync_guards_; }
+  void leave_no_sync() override { --no_sync_guards_; }
+  void begin_join(JoinOptions options) override;
+  void finish_join(const std::function<void()>& step) override;
+  void abandon_join() override;
+  void require_no_join(const char* operation) const;
 
   void begin_full();
   void end_full() noexcept;
@@ -65,8 +74,18 @@ class FullyShardedImpl : public std::enable_shared_from_this<FullyShardedImpl> {
   void gather(std::size_t unit, std::optional<std::size_t> next);
   void release(std::size_t unit);
   // All ranks run the same units in the same order, or their parameters would be mixed.
-  void compare_orders() const;
+  void compare_orders();
   void watch(std::size_t unit, const std::vector<at::Tensor>& outputs);
+
+  // What the ranks that have data do next: with a Join, those that have none do it, too.
+  enum class Shared : std::uint8_t { count, gather, reduce, compare_orders, clip, end_step };
+  // Nothing if all ranks have data. `argument`: the unit, or the norm's bits.
+  void announce(Shared what, std::int64_t argument = 0);
+  void count_ranks(bool has_data);
+  void start_gather(std::size_t unit);
+  double limit_norm(double max_norm);
+  // The next step of the others, or the next part of it. `is_due`: their optimizers make a step.
+  void take_part(const std::function<void()>& step, bool& is_due);
 
   // Called by the hooks of autograd.
   void on_backward(std::size_t unit);
@@ -92,7 +111,10 @@ class FullyShardedImpl : public std::enable_shared_from_this<FullyShardedImpl> {
   bool records_ = false;      // the latest forward() computes gradients
   bool is_compared_ = false;  // the ranks' orders were
   bool in_backward_ = false;
-  bool is_full_ = false;                  // there is a FullParameters
+  bool is_full_ = false;  // there is a FullParameters
+  int no_sync_guards_ = 0;
+  bool reduces_ = false;  // the latest forward() with gradients did not run under a NoSync
+  std::optional<JoinCount> join_;
   std::vector<std::size_t> arrived_;      // by unit: gradients of this backward pass
   std::deque<std::size_t> in_reduction_;  // units
   FullyShardedStatistics statistics_;

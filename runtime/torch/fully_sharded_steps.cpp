@@ -19,17 +19,19 @@ constexpr std::size_t most_reductions = 2;
 
 void FullyShardedImpl::gather(std::size_t unit, std::optional<std::size_t> next) {
   ShardedUnit& own = *units_[unit];
-  if (own.is_sharded()) {
-    ++statistics_.gathers;
-    own.start_gather();
-  }
+  if (own.is_sharded()) start_gather(unit);
   if (next && units_[*next]->is_sharded()) {
-    ++statistics_.gathers;
     ++statistics_.prefetched;
-    units_[*next]->start_gather();
+    start_gather(*next);
   }
   note_memory();
   own.finish_gather();
+}
+
+void FullyShardedImpl::start_gather(std::size_t unit) {
+  ++statistics_.gathers;
+  announce(Shared::gather, static_cast<std::int64_t>(unit));
+  units_[unit]->start_gather();
 }
 
 void FullyShardedImpl::release(std::size_t unit) {
@@ -41,9 +43,11 @@ void FullyShardedImpl::begin_forward() {
   const bool records = c10::GradMode::is_enabled();
   if (is_full_ && records)
     reject("there is a FullParameters: forward() is without gradients then", "forward");
+  if (join_) count_ranks(true);
   or_fail([&] {
     if (in_backward_) reject("the backward() before has thrown, or this is within it", "forward");
     records_ = records;
+    if (records) reduces_ = no_sync_guards_ == 0;
     if (has_rest_) begin_unit(0);
   });
   current() = this;
@@ -68,7 +72,8 @@ void FullyShardedImpl::abandon_forward() noexcept {
   }
 }
 
-void FullyShardedImpl::compare_orders() const {
+void FullyShardedImpl::compare_orders() {
+  announce(Shared::compare_orders);
   std::vector<std::string> order;
   for (const std::size_t unit : schedule_.order()) order.push_back(units_[unit]->name());
   const std::vector<std::vector<std::string>> all = all_gather_object(order, group_);
@@ -78,10 +83,11 @@ void FullyShardedImpl::compare_orders() const {
       text += (text.empty() ? "" : ", ") + (name.empty() ? "the rest" : name);
     return text;
   };
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    reject("the ranks run their units in different orders: rank 0 " + text_of(all[0]) + "; rank " +
-               std::to_string(rank) + " " + text_of(all[rank]),
+  const std::size_t first = join_ ? static_cast<std::size_t>(join_->source()) : 0;
+  for (std::size_t rank = first + 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[first] || (all[rank].empty() && join_)) continue;  // it has no data
+    reject("the ranks run their units in different orders: rank " + std::to_string(first) + " " +
+               text_of(all[first]) + "; rank " + std::to_string(rank) + " " + text_of(all[rank]),
            "forward");
   }
 }
@@ -129,10 +135,16 @@ void FullyShardedImpl::on_gradient(std::size_t parameter) {
 }
 
 void FullyShardedImpl::reduce(std::size_t unit) {
+  if (!reduces_) {
+    units_[unit]->keep_gradients();
+    note_memory();
+    return release(unit);
+  }
   if (in_reduction_.size() == most_reductions) {
-    units_[in_reduction_.front()]->finish_reduce();
+    units_[in_reduction_.front()]->finish_reduce(join_ ? join_->scale() : 1);
     in_reduction_.pop_front();
   }
+  announce(Shared::reduce, static_cast<std::int64_t>(unit));
   units_[unit]->start_reduce();
   in_reduction_.push_back(unit);
   note_memory();
@@ -141,7 +153,13 @@ void FullyShardedImpl::reduce(std::size_t unit) {
 
 void FullyShardedImpl::end_backward() {
   for (const std::size_t unit : schedule_.end_backward()) reduce(unit);
-  for (const std::size_t unit : std::exchange(in_reduction_, {})) units_[unit]->finish_reduce();
+  if (reduces_) {
+    for (std::size_t unit = 0; unit < units_.size(); ++unit)  // those that this pass has not used
+      if (units_[unit]->keeps_gradients()) reduce(unit);
+  }
+  for (const std::size_t unit : std::exchange(in_reduction_, {}))
+    units_[unit]->finish_reduce(join_ ? join_->scale() : 1);
+  if (reduces_) announce(Shared::end_step);
   for (std::size_t unit = 0; unit < units_.size(); ++unit) release(unit);
   arrived_.assign(units_.size(), 0);
   in_backward_ = false;
@@ -149,6 +167,7 @@ void FullyShardedImpl::end_backward() {
 }
 
 void FullyShardedImpl::begin_full() {
+  require_no_join("full_parameters");
   if (is_full_ || current() != nullptr || in_backward_) {
     reject(is_full_ ? "there is a FullParameters already" : "it is made within forward() or backward()",
            "full_parameters");

@@ -88,9 +88,7 @@ void ShardedUnit::write_back() {
   shard_.detach().copy_(whole_.narrow(0, group_.rank() * shard_.numel(), shard_.numel()));
 }
 
-void ShardedUnit::start_reduce() {
-  const at::NoGradGuard no_grad;
-  gradients_ = at::zeros(whole_.sizes(), whole_.options());
+void ShardedUnit::take_gradients(const at::Tensor& sums) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     if (!gradient.defined()) continue;
@@ -99,18 +97,36 @@ void ShardedUnit::start_reduce() {
           "parameter " + parameters_[i].name + " has a sparse gradient; make its layer with sparse(false)",
           {.rank = group_.rank(), .operation = "backward", .group = group_.name()});
     }
-    view_in(gradients_, i).copy_(gradient);
+    view_in(sums, i).add_(gradient);
     gradient.reset();
   }
+}
+
+void ShardedUnit::keep_gradients() {
+  const at::NoGradGuard no_grad;
+  if (!kept_.defined()) kept_ = at::zeros(whole_.sizes(), whole_.options());
+  take_gradients(kept_);
+}
+
+void ShardedUnit::drop_gradients() {
+  kept_.reset();
+  shard_.mutable_grad().reset();
+}
+
+void ShardedUnit::start_reduce() {
+  const at::NoGradGuard no_grad;
+  keep_gradients();
+  gradients_ = std::exchange(kept_, {});
   reduction_ = torch::reduce_scatter_tensor(at::empty(shard_.sizes(), whole_.options()), gradients_,
                                             ReduceOp::avg, options(true));
 }
 
-void ShardedUnit::finish_reduce() {
+void ShardedUnit::finish_reduce(double scale) {
   if (!reduction_) return;
   const at::NoGradGuard no_grad;
   const at::Tensor own = std::exchange(reduction_, std::nullopt)->result().front();
   gradients_.reset();
+  if (scale != 1) own.mul_(scale);
   at::Tensor& gradient = shard_.mutable_grad();
   if (gradient.defined()) {
     gradient.add_(own);
@@ -132,7 +148,10 @@ at::Tensor ShardedUnit::part_of(const at::Tensor& whole) const {
 }
 
 std::size_t ShardedUnit::gathered_bytes() const {
-  return (state_ == State::sharded ? 0 : whole_.nbytes()) + (gradients_.defined() ? gradients_.nbytes() : 0);
+  std::size_t bytes = state_ == State::sharded ? 0 : whole_.nbytes();
+  for (const at::Tensor& gradients : {kept_, gradients_})
+    if (gradients.defined()) bytes += gradients.nbytes();
+  return bytes;
 }
 
 }  // namespace dlaunch::torch::internal

@@ -38,10 +38,15 @@ class ShardedUnit {
   void write_back();
   [[nodiscard]] bool is_sharded() const { return state_ == State::sharded; }
 
-  // Reduces the parameters' gradients, and drops them. A parameter without one counts as zero.
+  // Adds the parameters' gradients to those that it keeps, and drops them. A parameter without one counts as
+  // zero.
+  void keep_gradients();
+  [[nodiscard]] bool keeps_gradients() const { return kept_.defined(); }
+  // Reduces the parameters' gradients, with those that it keeps, and drops both.
   void start_reduce();
-  // The shard's gradient has what start_reduce() has begun; nothing if there is none.
-  void finish_reduce();
+  // The shard's gradient has what start_reduce() has begun, times `scale`; nothing if there is none.
+  void finish_reduce(double scale);
+  void drop_gradients();  // the shard's, and those that it keeps
 
   [[nodiscard]] at::Tensor gather(const at::Tensor& part) const;
   [[nodiscard]] at::Tensor part_of(const at::Tensor& whole) const;
@@ -69,6 +74,9 @@ class ShardedUnit {
   at::Tensor whole_;
   State state_ = State::sharded;
   std::optional<TensorWork> gathering_;
+  void take_gradients(const at::Tensor& sums);  // adds them
+
+  at::Tensor kept_;                      // of all parameters; undefined: none
   at::Tensor gradients_;                 // of all parameters, while they are reduced
   std::optional<TensorWork> reduction_;  // of them to the shard's
 };

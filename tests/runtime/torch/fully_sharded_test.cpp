@@ -12,39 +12,14 @@
 
 #include "dlaunch/torch/data_parallel.h"
 #include "dlaunch/torch/fully_sharded.h"
+#include "tests/runtime/torch/divided_nets.h"
 #include "tests/runtime/torch/on_ranks.h"
 #include "tests/runtime/torch/small_nets.h"
-
-// Outside of dlaunch, in which `torch` is dlaunch::torch.
-namespace divided_nets {
-
-using dlaunch::torch::forward_unit;
-
-// Three layers, and a scale that belongs to none.
-struct BlocksImpl : torch::nn::Module {
-  explicit BlocksImpl(int width = 8) {
-    first = register_module("first", torch::nn::Linear(4, width));
-    middle = register_module("middle", torch::nn::Linear(width, width));
-    last = register_module("last", torch::nn::Linear(width, 2));
-    scale = register_parameter("scale", torch::ones({2}));
-  }
-  at::Tensor forward(const at::Tensor& input, bool middle_first = false) {
-    at::Tensor value = torch::tanh(forward_unit(first, input));
-    for (int i = 0; i < (middle_first ? 1 : 2); ++i) value = value + torch::tanh(forward_unit(middle, value));
-    return forward_unit(last, value) * scale;
-  }
-  torch::nn::Linear first = nullptr;
-  torch::nn::Linear middle = nullptr;
-  torch::nn::Linear last = nullptr;
-  at::Tensor scale;
-};
-TORCH_MODULE(Blocks);
-
-}  // namespace divided_nets
 
 namespace dlaunch::torch {
 namespace {
 
+using divided_nets::all_units;
 using divided_nets::Blocks;
 using small_nets::batch;
 using small_nets::loss_of;
@@ -52,8 +27,6 @@ using small_nets::part;
 using small_nets::set_parameters;
 using test::error_of;
 using test::on_ranks;
-
-const std::vector<std::string> all_units = {"first", "middle", "last"};
 
 class WithUnits : public testing::TestWithParam<std::vector<std::string>> {};
 
@@ -148,7 +121,7 @@ TEST(FullySharded, TheNextUnitIsGatheredWhileOneComputes) {
     std::vector<std::uint64_t> gathers{0};
     std::vector<std::uint64_t> prefetched{0};
     for (int step = 0; step < 3; ++step) {
-      loss_of(model(part(batch(step), rank, 2), true)).backward();
+      loss_of(model(part(batch(step), rank, 2), 1)).backward();
       gathers.push_back(model.statistics().gathers);
       prefetched.push_back(model.statistics().prefetched);
     }
@@ -158,7 +131,7 @@ TEST(FullySharded, TheNextUnitIsGatheredWhileOneComputes) {
     EXPECT_EQ(prefetched, (std::vector<std::uint64_t>{0, 2, 2 + 5, 2 + 5 + 5}));
     {
       const at::NoGradGuard no_grad;
-      (void)model(batch(0), true);
+      (void)model(batch(0), 1);
     }
     EXPECT_EQ(model.statistics().gathers, 25U);
     EXPECT_EQ(model.statistics().prefetched, 15U);
@@ -307,6 +280,48 @@ TEST(FullySharded, FullParametersMayBeChanged) {
     set_parameters(*wanted, 0.5, 0.3);
     EXPECT_TRUE(model(batch(1)).allclose(wanted(batch(1)), 1e-4, 1e-5));
   });
+}
+
+// A step of three batches, of which two are not reduced; the middle layer takes no part in the last one.
+TEST(FullySharded, GradientsAddUpWithoutCommunication) {
+  for (const bool has_units : {false, true}) {
+    on_ranks(2, [has_units](int rank) {
+      Blocks whole;
+      Blocks divided;
+      set_parameters(*whole, 0.5, 0.3);
+      set_parameters(*divided, 0.5, 0.3);
+      FullyShardedDataParallel model(divided, {.units = has_units ? all_units : std::vector<std::string>()});
+      ::torch::optim::Adam reference(whole->parameters(), ::torch::optim::AdamOptions(0.01));
+      ::torch::optim::Adam optimizer(model.shards(), ::torch::optim::AdamOptions(0.01));
+      for (int step = 0; step < 4; ++step) {
+        reference.zero_grad();
+        optimizer.zero_grad();
+        for (int i = 0; i < 3; ++i) {
+          const at::Tensor input = batch(3 * step + i);
+          loss_of(whole(input, i == 2 ? 0 : 2)).backward();
+          const std::unique_ptr<NoSync> guard(i < 2 ? new NoSync(model.no_sync()) : nullptr);
+          loss_of(model(part(input, rank, 2), i == 2 ? 0 : 2)).backward();
+          for (const at::Tensor& shard : model.shards()) {
+            const bool has_gradient = shard.grad().defined() && shard.grad().ne(0).any().item<bool>();
+            EXPECT_EQ(has_gradient, i == 2);
+          }
+          EXPECT_EQ(model.statistics().gathered_bytes > 0, i < 2);
+        }
+        reference.step();
+        optimizer.step();
+      }
+      {
+        const auto guard = model.no_sync();
+        loss_of(model(batch(1))).backward();
+      }
+      EXPECT_GT(model.statistics().gathered_bytes, 0U);
+      model.zero_grad();
+      EXPECT_EQ(model.statistics().gathered_bytes, 0U);
+      const auto full = model.full_parameters();
+      for (const auto& item : whole->named_parameters())
+        EXPECT_TRUE(item.value().allclose(divided->named_parameters()[item.key()], 1e-4, 1e-5)) << item.key();
+    });
+  }
 }
 
 TEST(FullySharded, TheNormOfAllGradientsIsLimited) {

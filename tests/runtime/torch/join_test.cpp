@@ -9,6 +9,7 @@
 
 #include "dlaunch/torch/data_parallel.h"
 #include "dlaunch/torch/tensor.h"
+#include "dlaunch/torch/zero_redundancy.h"
 #include "tests/runtime/torch/on_ranks.h"
 #include "tests/runtime/torch/small_nets.h"
 
@@ -37,21 +38,26 @@ void train(auto& net, auto& model, int rank, double rate) {
   }
 }
 
-// One process that adds up what the ranks compute.
+// In one process, what the ranks compute.
+void add_gradients(Net& net, int step, bool by_all) {
+  int with_data = 0;
+  for (int rank = 0; rank < joined_ranks; ++rank) {
+    if (step >= batches[rank]) continue;
+    ++with_data;
+    loss_of(net(data_of(rank, step))).backward();
+  }
+  for (at::Tensor& parameter : net->parameters())
+    parameter.mutable_grad() /= by_all ? joined_ranks : with_data;
+}
+
 std::vector<at::Tensor> expected(bool by_all, double rate) {
   Net net;
   set_parameters(*net, 0, 0.3);
   for (int step = 0; step < 4; ++step) {
     net->zero_grad();
-    int with_data = 0;
-    for (int rank = 0; rank < joined_ranks; ++rank) {
-      if (step >= batches[rank]) continue;
-      ++with_data;
-      loss_of(net(data_of(rank, step))).backward();
-    }
+    add_gradients(net, step, by_all);
     const at::NoGradGuard no_grad;
-    for (at::Tensor& parameter : net->parameters())
-      parameter -= rate * parameter.grad() / (by_all ? joined_ranks : with_data);
+    for (at::Tensor& parameter : net->parameters()) parameter -= rate * parameter.grad();
   }
   return net->parameters();
 }
@@ -79,6 +85,38 @@ TEST_P(JoinInEachForm, AllTrainToTheEndOfTheLongest) {
 
 INSTANTIATE_TEST_SUITE_P(Join, JoinInEachForm,
                          testing::Combine(testing::Bool(), testing::Bool(), testing::Bool()));
+
+// Each rank has the state of some parameters: those that have finished make their parts of the steps, too.
+TEST_P(JoinInEachForm, ASharedOutOptimizerGoesOn) {
+  const auto& [by_all, views, unused] = GetParam();
+  on_ranks(joined_ranks, [&](int rank) {
+    Net net;
+    set_parameters(*net, 0, 0.3);
+    DistributedDataParallel model(
+        net, {.first_bucket_bytes = 16, .find_unused_parameters = unused, .gradient_as_bucket_view = views});
+    const ::torch::optim::AdamOptions options(0.01);
+    ZeroRedundancyOptimizer<::torch::optim::Adam> optimizer(model.parameters(), options);
+    Net alone;
+    set_parameters(*alone, 0, 0.3);
+    ::torch::optim::Adam reference(alone->parameters(), options);
+    for (int round = 0; round < 2; ++round) {
+      Join join = model.join({.divide_by_initial_world_size = by_all});
+      for (int step = 0; step < batches[rank]; ++step) {
+        optimizer.zero_grad();
+        loss_of(model(data_of(rank, step))).backward();
+        optimizer.step();
+      }
+      join.finish([&] { optimizer.step(); });
+      for (int step = 0; step < 4; ++step) {
+        reference.zero_grad();
+        add_gradients(alone, step, by_all);
+        reference.step();
+      }
+      for (std::size_t i = 0; i < net->parameters().size(); ++i)
+        EXPECT_TRUE(net->parameters()[i].allclose(alone->parameters()[i], 1e-3, 1e-4)) << round << ", " << i;
+    }
+  });
+}
 
 TEST(Join, BuffersAreThoseOfARankThatTrains) {
   on_ranks(2, [](int rank) {

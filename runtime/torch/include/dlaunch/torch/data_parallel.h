@@ -31,6 +31,7 @@
 #include "dlaunch/data_parallel.h"
 #include "dlaunch/export.h"
 #include "dlaunch/process_group.h"
+#include "dlaunch/torch/join.h"
 #include "dlaunch/torch/tensors_in.h"
 
 namespace dlaunch::torch {
@@ -65,15 +66,6 @@ struct DataParallelOptions {
   // Names (named_parameters(), named_buffers()) of what each rank keeps for itself.
   std::set<std::string> ignored = {};
   std::optional<std::chrono::milliseconds> timeout = {};  // ReducerOptions::timeout
-};
-
-struct JoinOptions {
-  // A gradient is the sum over the ranks that still have data, divided by the number of all ranks; false: by
-  // their number.
-  bool divide_by_initial_world_size = true;
-  // If one rank has no more data, all ranks end: the next forward() of the others, and finish(), throw
-  // DistError.
-  bool throw_on_early_termination = false;
 };
 
 struct DataParallelStatistics {
@@ -111,45 +103,12 @@ class DLAUNCH_EXPORT DataParallel {
   void eval() { base_->eval(); }
   void zero_grad() { base_->zero_grad(); }
 
-  // While such a guard exists, forward() and backward() reduce nothing: gradients add up on each rank, until
-  // the first backward() after a forward() without a guard. All ranks do the same.
-  class DLAUNCH_EXPORT NoSync {
-   public:
-    ~NoSync();
-    NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
-
-   private:
-    friend class DataParallel;
-    explicit NoSync(std::shared_ptr<internal::DataParallelImpl> model);
-    std::shared_ptr<internal::DataParallelImpl> model_;
-  };
+  using NoSync = torch::NoSync;
   [[nodiscard]] NoSync no_sync();
 
-  // For ranks that have different numbers of batches:
-  //
-  //   dlaunch::torch::DataParallel::Join join = model.join();
-  //   for (auto& batch : own_part) train(batch);
-  //   join.finish();
-  //
-  // While a rank still trains, the ranks that have finished take part in its reductions, with zeros. At the
-  // end all ranks take parameters and buffers of the lowest rank that trained longest (not its optimizer).
-  // Costs a small all_reduce a step. All ranks make and finish the guard together, and make no other
-  // collective of the group in between.
-  class DLAUNCH_EXPORT Join {
-   public:
-    ~Join();  // without finish(): aborts the group, in which the others would wait for this rank
-    Join(const Join&) = delete;
-    Join& operator=(const Join&) = delete;
-
-    // This rank has no more data. Returns when no rank has.
-    void finish();
-
-   private:
-    friend class DataParallel;
-    Join(std::shared_ptr<internal::DataParallelImpl> model, JoinOptions options);
-    std::shared_ptr<internal::DataParallelImpl> model_;  // null: finished
-  };
+  // At the end all ranks take parameters and buffers of the lowest rank that trained longest, but not its
+  // optimizer, unless finish() gets the optimizer's step.
+  using Join = torch::Join;
   [[nodiscard]] Join join(JoinOptions options = {});
 
   // GradientReducer's; tensor_of(bucket.buffer) is the bucket as a tensor of LibTorch.

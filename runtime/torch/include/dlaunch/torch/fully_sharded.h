@@ -39,6 +39,7 @@
 
 #include "dlaunch/export.h"
 #include "dlaunch/process_group.h"
+#include "dlaunch/torch/join.h"
 #include "dlaunch/torch/tensors_in.h"
 
 namespace dlaunch::torch {
@@ -64,7 +65,7 @@ struct FullyShardedStatistics {
   std::size_t whole_bytes = 0;     // of the parameters of the whole module
   std::size_t shard_bytes = 0;     // of this rank's part of them, which is always there
   std::size_t gradient_bytes = 0;  // of this rank's part of the gradients
-  // Of units whose parameters are there now, and of gradients that are being reduced.
+  // Of units whose parameters are there now, and of gradients that are being reduced or that NoSync keeps.
   std::size_t gathered_bytes = 0;
   std::size_t peak_gathered_bytes = 0;
 };
@@ -99,7 +100,17 @@ class DLAUNCH_EXPORT ShardedDataParallel {
   // those without parameters left out.
   [[nodiscard]] std::vector<at::Tensor> shards() const;
   [[nodiscard]] std::vector<std::string> unit_names() const;  // by shard
-  void zero_grad();
+  void zero_grad();                                           // also of what NoSync has added up
+
+  // The gradients that add up are whole on each rank meanwhile, not divided. Parameters are gathered as ever.
+  [[nodiscard]] NoSync no_sync();
+
+  // finish() needs the step of the optimizer: each rank has a part of the parameters, also of those that the
+  // others train on. It is made once for each backward() of the others that reduces, and the gradients are
+  // dropped after it. (Ranks that make one step for several backward() use NoSync for all but the last.)
+  // Meanwhile there are no FullParameters, and no gather().
+  [[nodiscard]] Join join(JoinOptions options = {});
+
   // Scales the gradients so that their norm (L2, over all parameters and ranks) is `max_norm` at most.
   // Returns the norm before. A collective.
   double clip_grad_norm(double max_norm);

@@ -6,6 +6,10 @@
 //   loss.backward();
 //   optimizer.step();
 //
+// no_sync() is the model's. With a Join, a rank that has finished makes its part of the others' steps:
+//
+//   join.finish([&] { optimizer.step(); });
+//
 // Each parameter belongs to one rank, whose optimizer has its state and makes its step; then the rank gives
 // the new values to the others. The parameters are those of an optimizer that makes all steps on each rank;
 // its state takes about the N-th part of the memory on N ranks.
