@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A step of data-parallel training: LibTorch with our DistributedDataParallel next to PyTorch's over gloo, turn by turn.
 
-    bench/ddp_bench.py [--ranks=2,4] [--turns=5] [--steps=10] [--python=/usr/bin/python3]
+    bench/ddp_bench.py [--ranks=2,4] [--turns=5] [--steps=10] [--python=/usr/bin/python3] [--build=build]
 
 25.2 million parameters, batch 32 a rank, one thread a rank. Printed are medians over the turns: a step, a step that reduces
-nothing, the reductions alone, what they add to a step, and our step by Python's. Build with -DDLAUNCH_BENCH=ON and LibTorch.
+nothing, the reductions alone, what they add to a step, and our step by Python's. Build with -DDLAUNCH_BENCH=ON and LibTorch: that of
+the Python, or the products take other times.
 """
 
 import argparse
@@ -14,7 +15,6 @@ import subprocess
 import sys
 import time
 
-BIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../build/bin")
 WIDTH, LAYERS, BATCH = 2240, 5, 32  # as in ddp_ranks.cpp
 
 
@@ -58,8 +58,8 @@ def run_as_rank(steps):
     dist.destroy_process_group()
 
 
-def run(ranks, *command):
-    done = subprocess.run([os.path.join(BIN, "dlaunch"), f"--nproc-per-node={ranks}", *command], stdout=subprocess.PIPE, text=True,
+def run(programs, ranks, *command):
+    done = subprocess.run([os.path.join(programs, "dlaunch"), f"--nproc-per-node={ranks}", *command], stdout=subprocess.PIPE, text=True,
                           check=True)
     return [float(number) for number in done.stdout.splitlines()[-1].split()]  # PyTorch 2.9's gloo writes lines before it
 
@@ -70,16 +70,18 @@ def main():
     options.add_argument("--turns", type=int, default=5)
     options.add_argument("--steps", type=int, default=10)
     options.add_argument("--python", default="/usr/bin/python3")
+    options.add_argument("--build", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../build"))
     options.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.worker:
         return run_as_rank(chosen.worker)
-    program = os.path.join(BIN, "ddp_ranks")
+    programs = os.path.join(chosen.build, "bin")
+    program = os.path.join(programs, "ddp_ranks")
     for ranks in (int(number) for number in chosen.ranks.split(",")):
         sides = {
-            "dlaunch, views": lambda: run(ranks, program, str(chosen.steps), "views"),
-            "dlaunch, copies": lambda: run(ranks, program, str(chosen.steps), "copies"),
-            "PyTorch, gloo": lambda: run(ranks, chosen.python, os.path.abspath(__file__), f"--worker={chosen.steps}"),
+            "dlaunch, views": lambda: run(programs, ranks, program, str(chosen.steps), "views"),
+            "dlaunch, copies": lambda: run(programs, ranks, program, str(chosen.steps), "copies"),
+            "PyTorch, gloo": lambda: run(programs, ranks, chosen.python, os.path.abspath(__file__), f"--worker={chosen.steps}"),
         }
         times = {side: [] for side in sides}
         for _ in range(chosen.turns):

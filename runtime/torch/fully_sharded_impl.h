@@ -15,6 +15,7 @@
 #include "dlaunch/torch/fully_sharded.h"
 #include "runtime/gradients/unit_schedule.h"
 #include "runtime/torch/autograd_graph.h"
+#include "runtime/torch/guarded_model.h"
 #include "runtime/torch/join_count.h"
 #include "runtime/torch/module_tensors.h"
 #include "runtime/torch/sharded_unit.h"

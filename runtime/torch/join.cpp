@@ -2,10 +2,9 @@
 
 #include <utility>
 
+#include "runtime/torch/guarded_model.h"
+
 namespace dlaunch::torch {
-
-internal::GuardedModel::~GuardedModel() = default;
-
 inline namespace v1 {
 
 NoSync::NoSync(std::shared_ptr<internal::GuardedModel> model) : model_(std::move(model)) {

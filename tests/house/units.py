@@ -172,6 +172,7 @@ RUNTIME_COVERED_BY = {
     "runtime/torch/graph_run": "runtime/torch/dist_autograd_test.cpp",
     "runtime/torch/data_parallel_impl": "runtime/torch/data_parallel_test.cpp",
     "runtime/torch/data_parallel_join": "runtime/torch/join_test.cpp",
+    "runtime/torch/guarded_model": "runtime/torch/join_test.cpp",
     "runtime/torch/join_count": "runtime/torch/join_test.cpp",
     "runtime/torch/fully_sharded_impl": "runtime/torch/fully_sharded_errors_test.cpp",
     "runtime/torch/fully_sharded_steps": "runtime/torch/fully_sharded_test.cpp",

@@ -7,23 +7,9 @@
 #include "dlaunch/export.h"
 
 namespace dlaunch::torch {
-inline namespace v1 {
-struct JoinOptions;
-}
 namespace internal {
-
-// A model that the guards act on.
-class DLAUNCH_EXPORT GuardedModel {
- public:
-  virtual ~GuardedModel();
-  virtual void enter_no_sync() = 0;
-  virtual void leave_no_sync() = 0;
-  virtual void begin_join(JoinOptions options) = 0;
-  virtual void finish_join(const std::function<void()>& step) = 0;
-  virtual void abandon_join() = 0;  // throws nothing
-};
-
-}  // namespace internal
+class GuardedModel;
+}
 inline namespace v1 {
 
 struct JoinOptions {
