@@ -38,8 +38,7 @@ class OutcomeReceiver final : public CallReceiver, public std::enable_shared_fro
   void finish(CallOutcome outcome) override {
     if (const auto* const result = std::get_if<codec::Bytes>(&outcome)) return on_result(*result);
     if (!references_.empty()) member_->references->ask(references_);
-    const auto* const failed = std::get_if<CallFailure>(&outcome);
-    if (note_ && failed && failed->kind != CallFailure::Kind::exception) note_->on_rejected();
+    if (note_ && !has_arrived(outcome)) note_->on_rejected();
     receiver_->on_error(
         std::visit(Overloaded{[](const codec::Bytes&) { return std::exception_ptr(); },
                               [this](const CallFailure& failure) { return error_of(failure); },
@@ -48,6 +47,13 @@ class OutcomeReceiver final : public CallReceiver, public std::enable_shared_fro
   }
 
  private:
+  // Whether the request may have reached its function.
+  static bool has_arrived(const CallOutcome& outcome) {
+    if (const auto* const failed = std::get_if<CallFailure>(&outcome))
+      return failed->kind == CallFailure::Kind::exception;
+    const auto* const none = std::get_if<NoAnswer>(&outcome);
+    return !none || none->was_sent;
+  }
   void on_result(const codec::Bytes& bytes) {
     const std::optional<WithReferences> split = split_references(bytes.front);
     if (!split)
@@ -104,6 +110,7 @@ void send_now(OutgoingCall& call) {
   call.member->references->append(front, call.passed, call.callee);
   std::string references = call.passed.empty() ? "" : front.substr(before);
   auto receiver = std::make_shared<OutcomeReceiver>(call, std::move(references));
+  if (call.request.note) call.request.note->on_sent();
   call.member->agent->call(call.callee, call.function, std::move(call.request), call.timeout,
                            std::move(receiver));
 }

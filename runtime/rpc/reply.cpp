@@ -18,6 +18,7 @@ void Reply::keep(Value value) const { state_->kept->set_value(std::move(value));
 void Reply::result(codec::Bytes bytes) const {
   const auto handles = std::make_shared<std::vector<std::shared_ptr<Handle>>>(take_written_handles());
   if (handles->empty()) {
+    if (bytes.note) bytes.note->on_sent();
     append_references(bytes.front, {});
     return state_->responder->answer(std::move(bytes));
   }
@@ -27,6 +28,7 @@ void Reply::result(codec::Bytes bytes) const {
       ids, [state = state_, handles, bytes = std::move(bytes)](std::exception_ptr error) {
         if (error) return state->responder->fail(failure_of(error));
         codec::Bytes message = bytes;
+        if (message.note) message.note->on_sent();
         state->references->append(message.front, *handles, state->caller);
         state->responder->answer(std::move(message));
       });

@@ -45,14 +45,14 @@ void CallTable::expire(Deadline now, const Withdraw& withdraw, std::vector<Ended
   const std::unordered_set<std::uint64_t> unsent = withdraw(numbers);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const Call& call = calls[i];
-    const std::string known =
-        unsent.contains(numbers[i]) ? "it was not sent" : "it was sent, and may still run there";
-    ended.push_back(
-        {call.receiver,
-         NoAnswer{NoAnswer::Kind::timeout, callee_ + " did not answer " + quoted(call.function) + " within " +
-                                               to_words(std::chrono::duration_cast<Duration>(call.timeout)) +
-                                               "; " + known},
-         call.tag});
+    const bool was_sent = !unsent.contains(numbers[i]);
+    const std::string known = was_sent ? "it was sent, and may still run there" : "it was not sent";
+    ended.push_back({call.receiver,
+                     NoAnswer{NoAnswer::Kind::timeout,
+                              callee_ + " did not answer " + quoted(call.function) + " within " +
+                                  to_words(std::chrono::duration_cast<Duration>(call.timeout)) + "; " + known,
+                              was_sent},
+                     call.tag});
   }
 }
 
@@ -62,9 +62,10 @@ void CallTable::lose(const std::string& why, const Withdraw& withdraw, std::vect
   const std::unordered_set<std::uint64_t> unsent = withdraw(numbers);
   for (const std::uint64_t number : numbers) {
     const Call call = take(calls_.find(number)).call;
-    const std::string known = unsent.contains(number) ? " was not sent: " : " was sent, no answer: ";
+    const bool was_sent = !unsent.contains(number);
+    const std::string known = was_sent ? " was sent, no answer: " : " was not sent: ";
     std::string text = quoted(call.function).append(known).append(callee_).append(" ").append(why);
-    ended.push_back({call.receiver, NoAnswer{NoAnswer::Kind::lost, std::move(text)}, call.tag});
+    ended.push_back({call.receiver, NoAnswer{NoAnswer::Kind::lost, std::move(text), was_sent}, call.tag});
   }
 }
 

@@ -26,6 +26,7 @@ struct NoAnswer {
   enum class Kind : std::uint8_t { timeout, lost };
   Kind kind;
   std::string text;  // a sentence
+  bool was_sent = true;
 };
 // A result's bytes, the callee's failure, or none of both.
 using CallOutcome = std::variant<codec::Bytes, CallFailure, NoAnswer>;

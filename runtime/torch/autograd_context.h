@@ -65,7 +65,7 @@ class AutogradContext {
 
   // The tensor is part of the message. Returns its index there.
   std::uint32_t add_sent(std::uint64_t message, const at::Tensor& tensor);
-  // The message has not arrived.
+  // The message was not sent, or has not arrived.
   void forget_sent(std::uint64_t message);
   // Makes the tensor the one with that index of the message; DistError if others are missing.
   void add_received(MessageId from, std::uint32_t index, at::Tensor& tensor);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -53,6 +54,12 @@ class SentMessage final : public codec::MessageNote {
  public:
   explicit SentMessage(std::shared_ptr<AutogradContext> context)
       : context_(std::move(context)), number_(AutogradContexts::get().new_number()) {}
+  ~SentMessage() override {
+    if (!is_sent_) context_->forget_sent(number_);
+  }
+  SentMessage(const SentMessage&) = delete;
+  SentMessage& operator=(const SentMessage&) = delete;
+  void on_sent() override { is_sent_ = true; }
   void on_rejected() override { context_->forget_sent(number_); }
   Link add(const at::Tensor& tensor) {
     return {context_->id(), rpc::get_worker_info().id, number_, context_->add_sent(number_, tensor)};
@@ -61,6 +68,7 @@ class SentMessage final : public codec::MessageNote {
  private:
   const std::shared_ptr<AutogradContext> context_;
   const std::uint64_t number_;
+  std::atomic<bool> is_sent_ = false;
 };
 
 std::optional<Link> record(codec::Writer& writer, const at::Tensor& tensor) {

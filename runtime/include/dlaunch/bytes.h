@@ -42,14 +42,17 @@ struct Block {
 // In memory that is used again later: fast from the second time on. Throws std::bad_alloc.
 DLAUNCH_EXPORT Block copy_of(const void* data, std::size_t size);
 
-// What the serialize() of a type keeps for all its objects in a message.
+// What the serialize() of a type keeps for all its objects in a message. Any thread. If it is destroyed
+// before on_sent(), the message is not sent: an argument was wrong, or there is no such worker.
 class MessageNote {
  public:
   MessageNote() = default;
   virtual ~MessageNote() = default;
   MessageNote(const MessageNote&) = delete;
   MessageNote& operator=(const MessageNote&) = delete;
-  // The worker has rejected the request before its function ran. Any thread.
+  // The message is on its way from now on.
+  virtual void on_sent() = 0;
+  // Of a request, afterwards: no byte of it has left, or the worker has rejected it before its function ran.
   virtual void on_rejected() = 0;
 };
 

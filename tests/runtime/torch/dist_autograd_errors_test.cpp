@@ -3,9 +3,13 @@
 #include <sys/wait.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <csignal>
+#include <functional>
 #include <limits>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dlaunch/torch/dist_autograd.h"
@@ -48,8 +52,34 @@ Future<at::Tensor> pass_on(const std::string& worker, bool dies, const at::Tenso
 DLAUNCH_RPC(pass_on);
 at::Tensor twice(const at::Tensor& input) { return input * 2; }
 DLAUNCH_RPC(twice);
+at::Tensor sum_of_two(const at::Tensor& a, const at::Tensor& b) { return a + b; }
+DLAUNCH_RPC(sum_of_two);
 at::Tensor reject(const at::Tensor& /*input*/, const std::string& why) { throw std::invalid_argument(why); }
 DLAUNCH_RPC(reject);
+// Makes calls that fail before they are sent.
+at::Tensor call_in_vain(const at::Tensor& input) {
+  const at::Tensor middle = input * 2;
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { rpc_sync("nobody", twice, middle); },
+           [&] {
+             rpc_sync({"worker0", std::chrono::seconds(-1)}, twice, middle);
+           },
+           [&] { rpc_sync("worker0", sum_of_two, middle, ::torch::eye(2).to_sparse()); },
+           [&] { rpc::remote("nobody", twice, middle); }}) {
+    try {
+      call();
+    } catch (const DistError&) {
+      continue;
+    }
+    throw std::logic_error("a call has not failed");
+  }
+  return middle;
+}
+DLAUNCH_RPC(call_in_vain);
+std::pair<at::Tensor, at::Tensor> result_in_vain(const at::Tensor& input) {
+  return {input * 2, ::torch::eye(2).to_sparse()};
+}
+DLAUNCH_RPC(result_in_vain);
 at::Tensor unregistered_there(const at::Tensor& input) { return input; }
 std::size_t gradients_in(std::int64_t context) { return dist_autograd::get_gradients(context).size(); }
 DLAUNCH_RPC(gradients_in);
@@ -137,6 +167,19 @@ TEST(DistAutogradErrors, CallsThatHaveFailedDoNotTakePart) {
                                  return said;
                                }),
                  "ok");
+}
+
+// No gradient comes for what was not sent.
+TEST(DistAutogradErrors, CallsThatWereNotSentDoNotTakePart) {
+  expect_ok(2, []() -> std::string {
+    const Context context;
+    const at::Tensor input = input_tensor();
+    const at::Tensor output = rpc_sync("worker1", call_in_vain, input);
+    REQUIRE_HAS(error_of([&] { rpc_sync("worker1", result_in_vain, input); }), "is sparse");
+    dist_autograd::backward(context.id(), {output.sum()}, false, rpc_limit / 3);
+    REQUIRE(dist_autograd::get_gradients(context.id()).at(input).equal(::torch::full({3}, 2., at::kDouble)));
+    return "ok";
+  });
 }
 
 TEST(DistAutogradErrors, AWorkerThatDiesInBackwardIsNamed) {
