@@ -137,7 +137,8 @@ dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
     runtime/rpc_protocol/reference_leases_test.cpp
     runtime/rpc_protocol/reference_simulation_test.cpp
     runtime/rpc_protocol/reference_table_test.cpp
-    runtime/rpc_protocol/send_queue_test.cpp)
+    runtime/rpc_protocol/send_queue_test.cpp
+    runtime/rpc_protocol/tensor_head_test.cpp)
 
 dlaunch_test(NAME rpc_agent_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core
   SOURCES

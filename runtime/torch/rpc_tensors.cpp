@@ -15,39 +15,15 @@
 #include "dlaunch/error.h"
 #include "dlaunch/rpc.h"
 #include "dlaunch/rpc_context.h"
+#include "runtime/rpc_protocol/tensor_head.h"
 #include "runtime/torch/autograd_context.h"
 
 namespace dlaunch::torch::internal {
 
 namespace {
 
-constexpr std::size_t most_dims = 64;  // of a tensor of LibTorch
-
-// Which tensor of which message this is to autograd.
-struct Link {
-  std::uint64_t context = 0;
-  std::int32_t worker = 0;
-  std::uint64_t message = 0;
-  std::uint32_t index = 0;
-
-  template <class Archive>
-  friend void serialize(Archive& archive, Link& link) {
-    archive(link.context, link.worker, link.message, link.index);
-  }
-};
-
-// Before the elements.
-struct TensorHead {
-  bool is_defined = false;
-  std::int8_t type = 0;
-  std::vector<std::int64_t> shape;
-  std::optional<Link> link;
-
-  template <class Archive>
-  friend void serialize(Archive& archive, TensorHead& head) {
-    archive(head.is_defined, head.type, head.shape, head.link);
-  }
-};
+using dlaunch::internal::TensorBytes;
+using dlaunch::internal::TensorLink;
 
 // The message that is being written, as far as autograd is concerned.
 class SentMessage final : public codec::MessageNote {
@@ -61,7 +37,7 @@ class SentMessage final : public codec::MessageNote {
   SentMessage& operator=(const SentMessage&) = delete;
   void on_sent() override { is_sent_ = true; }
   void on_rejected() override { context_->forget_sent(number_); }
-  Link add(const at::Tensor& tensor) {
+  TensorLink add(const at::Tensor& tensor) {
     return {context_->id(), rpc::get_worker_info().id, number_, context_->add_sent(number_, tensor)};
   }
 
@@ -71,7 +47,7 @@ class SentMessage final : public codec::MessageNote {
   std::atomic<bool> is_sent_ = false;
 };
 
-std::optional<Link> record(codec::Writer& writer, const at::Tensor& tensor) {
+std::optional<TensorLink> record(codec::Writer& writer, const at::Tensor& tensor) {
   const std::uint64_t id = rpc::rpc_detail::call_context();
   if (id == 0 || !writer.has_blocks() || !c10::GradMode::is_enabled() || !tensor.requires_grad())
     return std::nullopt;
@@ -100,25 +76,15 @@ void require_sendable(const at::Tensor& tensor) {
     reject(tensor, "is sparse or quantised: remote calls carry dense tensors");
 }
 
-bool is_plain(std::int8_t type) {
-  if (type < 0 || type >= static_cast<std::int8_t>(at::ScalarType::NumOptions)) return false;
+std::size_t element_size(std::int8_t type) {
+  if (type < 0 || type >= static_cast<std::int8_t>(at::ScalarType::NumOptions)) return 0;
   const auto known = static_cast<at::ScalarType>(type);
-  return known != at::ScalarType::Undefined && !c10::isQIntType(known);
-}
-
-std::size_t elements_of(const std::vector<std::int64_t>& shape) {
-  if (shape.size() > most_dims) throw DistError("a serialised tensor has too many dimensions");
-  std::size_t count = 1;
-  for (const std::int64_t size : shape) {
-    if (size < 0 || (size > 0 && count > (std::size_t{1} << 48U) / static_cast<std::size_t>(size)))
-      throw DistError("a serialised tensor has a shape that cannot be");
-    count *= static_cast<std::size_t>(size);
-  }
-  return count;
+  return known == at::ScalarType::Undefined || c10::isQIntType(known) ? 0 : c10::elementSize(known);
 }
 
 // The bytes where they have arrived, or a copy if nothing keeps them there.
-at::Tensor tensor_in(const codec::Block& block, const TensorHead& head) {
+at::Tensor tensor_of(const TensorBytes& bytes) {
+  const auto& [head, block] = bytes;
   const at::TensorOptions options = at::TensorOptions().dtype(static_cast<at::ScalarType>(head.type));
   if (block.data.use_count() > 0) {
     return at::from_blob(
@@ -135,7 +101,7 @@ at::Tensor tensor_in(const codec::Block& block, const TensorHead& head) {
 
 namespace dlaunch::codec {
 
-using torch::internal::TensorHead;
+using internal::TensorHead;
 
 void serialize(Sign& sign, at::Tensor& /*tensor*/) {
   TensorHead head;
@@ -162,22 +128,18 @@ void serialize(Write& write, at::Tensor& tensor) {
 }
 
 void serialize(Read& read, at::Tensor& tensor) {
-  TensorHead head;
-  read(head);
+  const internal::TensorBytes bytes = internal::read_tensor(read, torch::internal::element_size);
   tensor = at::Tensor();
-  if (!head.is_defined) return;
-  if (!torch::internal::is_plain(head.type)) throw DistError("a serialised tensor has an unknown dtype");
-  const std::size_t size = c10::elementSize(static_cast<at::ScalarType>(head.type));
-  const std::size_t count = torch::internal::elements_of(head.shape);
-  read.reader().require(count, size);
+  if (!bytes.head.is_defined) return;
   const at::NoGradGuard no_grad;
-  tensor = torch::internal::tensor_in(read.reader().plain(count * size), head);
-  if (!head.link) return;
-  const auto context = torch::internal::AutogradContexts::get().find_or_add(head.link->context);
+  tensor = torch::internal::tensor_of(bytes);
+  const std::optional<internal::TensorLink>& link = bytes.head.link;
+  if (!link) return;
+  const auto context = torch::internal::AutogradContexts::get().find_or_add(link->context);
   if (!context) return;
   // A worker that calls itself: changes of the one must not pass by the graph of the other.
-  if (head.link->worker == rpc::get_worker_info().id) tensor = tensor.clone();
-  context->add_received({head.link->worker, head.link->message}, head.link->index, tensor);
+  if (link->worker == rpc::get_worker_info().id) tensor = tensor.clone();
+  context->add_received({link->worker, link->message}, link->index, tensor);
 }
 
 }  // namespace dlaunch::codec

@@ -106,7 +106,7 @@ ROOMS = {
                             "runtime/shared_memory", "runtime/sockets", "store/client"}, EDGE),
     "runtime/gradients": (set(), PURE),
     "runtime/data_parallel": ({"runtime/base", "runtime/gradients", "runtime/reduce"}, EDGE),
-    "runtime/torch": ({"runtime/base", "runtime/gradients"}, EDGE),
+    "runtime/torch": ({"runtime/base", "runtime/gradients", "runtime/rpc_protocol"}, EDGE),
     "runtime/torch/include/dlaunch/torch": (set(), EDGE),
     "runtime/store_server": ({"store/server"}, EDGE),
     "runtime/tls": ({"store/tls"}, EDGE),
