@@ -149,12 +149,13 @@ dlaunch_test(NAME rpc_agent_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime
     runtime/rpc/future_test.cpp
     runtime/rpc/link_test.cpp
     runtime/rpc/looking_pays_test.cpp
+    runtime/rpc/member_directory_test.cpp
     runtime/rpc/memory_offer_test.cpp
     runtime/rpc/polling_threads_test.cpp
     runtime/rpc/worker_contact_test.cpp)
 if(NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
   dlaunch_test(NAME rpc_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_store_host nlohmann_json::nlohmann_json
-    SOURCES runtime/rpc/rpc_test.cpp runtime/rpc/rref_test.cpp)
+    SOURCES runtime/rpc/known_workers_test.cpp runtime/rpc/rpc_test.cpp runtime/rpc/rref_test.cpp)
 endif()
 
 # What it records, read as the agent reads it.

@@ -80,6 +80,26 @@ std::string read_query(std::string_view query, GivenRank& given) {
   return {};
 }
 
+// The rest of what the environment has.
+Result<Identity> with_environment(const Environment& environment, int rank, int world_size) {
+  const std::optional<std::string> host = environment(env::master_addr);
+  if (!host) return wrong_variable(environment, env::master_addr, "not set");
+  if (host->empty()) return wrong_variable(environment, env::master_addr, "empty");
+  Result<int> port = number(environment, env::master_port, 1, 65535);
+  if (!port) return port.error();
+
+  Identity identity{rank, world_size, {*host, static_cast<std::uint16_t>(*port)}, "0"};
+  identity.store_is_served = environment(env::use_agent_store) == "True";
+  // torchrun's agent keeps one store over all restarts, but counts them.
+  for (const std::string_view name : {env::round, env::restart_count}) {
+    if (const std::optional<std::string> round = environment(name)) {
+      identity.round = *round;
+      break;
+    }
+  }
+  return identity;
+}
+
 // Fails if both are given and differ.
 Result<std::optional<int>> combine(const char* name, int in_call, std::optional<int> in_url) {
   if (in_call == -1) return in_url;
@@ -137,21 +157,21 @@ Result<Identity> identify(const Environment& environment, const GivenRank& given
   const Result<int> rank = given.rank ? checked("rank", *given.rank, 0, *world_size - 1)
                                       : number(environment, env::rank, 0, *world_size - 1);
   if (!rank) return rank.error();
-  const std::optional<std::string> host = environment(env::master_addr);
-  if (!host) return wrong_variable(environment, env::master_addr, "not set");
-  if (host->empty()) return wrong_variable(environment, env::master_addr, "empty");
-  Result<int> port = number(environment, env::master_port, 1, 65535);
-  if (!port) return port.error();
+  return with_environment(environment, *rank, *world_size);
+}
 
-  Identity identity{*rank, *world_size, {*host, static_cast<std::uint16_t>(*port)}, "0"};
-  identity.store_is_served = environment(env::use_agent_store) == "True";
-  // torchrun's agent keeps one store over all restarts, but counts them.
-  for (const std::string_view name : {env::round, env::restart_count}) {
-    if (const std::optional<std::string> round = environment(name)) {
-      identity.round = *round;
-      break;
-    }
+Result<Identity> identify_member(const Environment* environment, const GivenRank& given) {
+  Result<int> rank = -1;
+  if (given.rank) {
+    rank = checked("rank", *given.rank, 0, most_ranks - 1);
+  } else if (environment && (*environment)(env::rank)) {
+    rank = number(*environment, env::rank, 0, most_ranks - 1);
   }
+  if (!rank) return rank.error();
+  if (environment) return with_environment(*environment, *rank, -1);
+  Identity identity;
+  identity.rank = *rank;
+  identity.world_size = -1;
   return identity;
 }
 

@@ -39,6 +39,10 @@ Result<Identity> identify(const Environment& environment, const GivenRank& given
 // Without an environment: both must be given. Sets only the rank and the world size of the result.
 Result<Identity> identify(const GivenRank& given);
 
+// Of a group whose workers come and go: the world size of the result is -1, as is its rank if none is given.
+// Null: without an environment.
+Result<Identity> identify_member(const Environment* environment, const GivenRank& given);
+
 // An init_method, taken apart.
 struct InitMethod {
   enum class Kind { env, tcp, file };

@@ -14,7 +14,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/quick_clock.h"
 #include "runtime/base/start_thread.h"
-#include "runtime/rendezvous/liveness_socket.h"
 #include "runtime/shared_memory/processors.h"
 #include "runtime/sockets/dial.h"
 #include "runtime/sockets/host_socket.h"
@@ -149,13 +148,13 @@ Agent::Agent(const Options& options)
 void Agent::start(const std::vector<WorkerContact>& workers, Serve serve, Observer observer) {
   serve_ = std::move(serve);
   observer_ = std::move(observer);
-  for (const WorkerContact& worker : workers) peers_.push_back(std::make_unique<Peer>(worker, hooks_));
+  for (const WorkerContact& worker : workers) peers_.add(worker, hooks_);
   threads_->watch(timer_.get(), timer_token);
   threads_->watch(listener_->get(), listener_token);
   if (host_listener_ && host_listener_->is_open())
     threads_->watch(host_listener_->get(), host_listener_token);
-  const auto neighbours = std::ranges::count(workers, self_.host, &WorkerContact::host);
-  may_look_ = static_cast<std::size_t>(neighbours) <= usable_processors();
+  neighbours_ = static_cast<std::size_t>(std::ranges::count(workers, self_.host, &WorkerContact::host));
+  may_look_ = neighbours_ <= usable_processors();
   threads_->start([self = shared_from_this()](std::uint64_t token,
                                               std::uint32_t events) { self->on_event(token, events); },
                   [this](const FunctionRef<bool()>& is_needed) { look(is_needed); });
@@ -166,12 +165,12 @@ void Agent::start(const std::vector<WorkerContact>& workers, Serve serve, Observ
 
 void Agent::call(std::uint32_t worker, std::string function, codec::Bytes body,
                  std::chrono::milliseconds timeout, std::shared_ptr<CallReceiver> receiver) {
-  ++busy_;
+  busy_ += made;
   ++calls_so_far_;
   const Deadline deadline = timeout.count() == 0 ? Deadline::max() : deadline_after(timeout);
   CallTable::Call call{std::move(function), body.size(), deadline, timeout, std::move(receiver)};
   if (worker == self_.id) return call_self(std::move(call), std::move(body));
-  peers_[worker]->begin(std::move(call), std::move(body));
+  peer(worker).begin(std::move(call), std::move(body));
 }
 
 void Agent::call_self(CallTable::Call call, codec::Bytes body) {
@@ -201,9 +200,8 @@ void Agent::call_self(CallTable::Call call, codec::Bytes body) {
 }
 
 std::shared_ptr<future_detail::Helper> Agent::helper(std::uint32_t worker) {
-  return worker == self_.id
-             ? nullptr
-             : std::shared_ptr<future_detail::Helper>(shared_from_this(), peers_[worker].get());
+  return worker == self_.id ? nullptr
+                            : std::shared_ptr<future_detail::Helper>(shared_from_this(), &peer(worker));
 }
 
 // Also if no thread is left to run it: then the thread does that drops it.
@@ -255,7 +253,7 @@ void Agent::on_event(std::uint64_t token, std::uint32_t events) {
   if (token == host_listener_token) return accept_connections(*host_listener_);
   const std::shared_ptr<Link> link = find_link(token);
   if (!link) return authenticate(token);
-  if (link->on_writable() && link->callee) peers_[*link->callee]->on_drained(*link);
+  if (link->on_writable() && link->callee) peer(*link->callee).on_drained(*link);
   constexpr std::uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
   if ((events & (EPOLLIN | end)) != 0) read(link, (events & end) != 0);
   if (!link->shares_memory()) return;
@@ -273,7 +271,7 @@ void Agent::read(const std::shared_ptr<Link>& link, bool hung_up) {
 void Agent::drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& done, Deadline until) {
   const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
   const auto on_end = [&](const std::string& why) { lose(link, why); };
-  const auto on_drained = [&] { peers_[*link->callee]->on_drained(*link); };
+  const auto on_drained = [&] { peer(*link->callee).on_drained(*link); };
   const auto comes_back = [&] {
     if (!may_look_ || !are_short()) return false;
     looked_at_.leave(link);
@@ -283,7 +281,7 @@ void Agent::drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& 
 }
 
 void Agent::attend(const std::shared_ptr<Link>& link) {
-  if (link->on_writable() && link->callee) peers_[*link->callee]->on_drained(*link);
+  if (link->on_writable() && link->callee) peer(*link->callee).on_drained(*link);
   const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
   const auto on_end = [&](const std::string& why) { lose(link, why); };
   link->read(false, {on_some, on_end});
@@ -299,12 +297,11 @@ void Agent::on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessag
   std::vector<PollingThreads::Task> tasks;
   for (RpcMessage& message : messages) {
     if (link->callee) {
-      peers_[*link->callee]->on_message(*link, message);
+      peer(*link->callee).on_message(*link, message);
       continue;
     }
     if (message.kind == PartHead::hello) {
-      link->caller = parse_hello(message.body.front);
-      if (!link->caller || *link->caller >= peers_.size()) return link->end();
+      if (!on_hello(*link, message.body.front)) return link->end();
       continue;
     }
     if (message.kind == PartHead::goodbye) continue;
@@ -319,13 +316,13 @@ void Agent::take_call(std::uint32_t caller, codec::Bytes body, std::uint64_t num
                       std::shared_ptr<LoggedResponder> responder, std::vector<PollingThreads::Task>& tasks) {
   ++busy_;
   ++calls_so_far_;
-  if (ending_) return responder->fail({CallFailure::Kind::ending, "", ""});
+  if (ending_ || rejects_) return responder->fail({CallFailure::Kind::ending, "", ""});
   CallTag& tag = responder->tag;
   IncomingCall call{caller, std::move(body), std::move(responder)};
   if (observer_.serve_at_once && observer_.serve_at_once(call)) return;
   tag = log_.begin({.is_served = true,
                     .peer = caller,
-                    .worker = peers_[caller]->worker().name,
+                    .worker = peer(caller).worker().name,
                     .function = observer_.function_of ? observer_.function_of(call) : std::string_view(),
                     .number = number,
                     .bytes = call.body.size()});
@@ -362,7 +359,7 @@ void Agent::finish(std::vector<CallTable::Ended> ended) {
     log_.end(one.tag, result != nullptr, result != nullptr ? result->size() : 0);
     one.receiver->finish(std::move(one.outcome));
   }
-  done(ended.size());
+  done(ended.size() * made);
 }
 
 void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
@@ -373,8 +370,9 @@ void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
   looked_at_.remove(link);
   link->end();
   if (link->callee) {
-    peers_[*link->callee]->fail_all(
-        link.get(), link->within_host ? "died" : "died, or the connection to it was lost (" + why + ")");
+    peer(*link->callee)
+        .fail_all(link.get(),
+                  link->within_host ? "died" : "died, or the connection to it was lost (" + why + ")");
   }
   const std::optional<std::uint32_t> worker = link->callee ? link->callee : link->caller;
   if (worker && observer_.on_link_lost) observer_.on_link_lost(*worker);
@@ -411,7 +409,7 @@ void Agent::on_timer() {
   if (!has_passed(next)) return set_timer(next);
   expires_at_ = Deadline::max().time_since_epoch().count();
   const Deadline now = std::chrono::steady_clock::now();
-  for (const auto& peer : peers_) peer->expire(now);
+  for (Peer* const peer : peers_.all()) peer->expire(now);
   std::vector<CallTable::Ended> ended;
   {
     const std::lock_guard lock(mutex_);
@@ -429,35 +427,42 @@ void Agent::on_timer() {
 // --- Ending
 // ---------------------------------------------------------------------------------------------------
 
-void Agent::done(std::size_t calls) {
-  if (busy_.fetch_sub(calls) != calls) return;
+void Agent::done(std::uint64_t calls) {
+  const std::uint64_t left = busy_.fetch_sub(calls) - calls;
+  if (left != 0 && (!rejects_soon_ || left >= made)) return;
   const std::lock_guard lock(idle_mutex_);
   idle_.notify_all();
 }
 
-bool Agent::wait_until_idle(Deadline deadline, const LossCheck& check) {
+// Returns when fewer calls wait or run, or at the deadline: false.
+bool Agent::wait_until_few(std::uint64_t few, Deadline deadline, const LossCheck& check) {
   std::unique_lock lock(idle_mutex_);
-  while (busy_ > 0) {
+  while (busy_ >= few) {
     if (has_passed(deadline)) return false;
     idle_.wait_until(lock, std::min(deadline, deadline_after(between_checks)));
     lock.unlock();
-    check();
+    if (check) check();
     lock.lock();
   }
   return true;
 }
 
+bool Agent::wait_until_idle(Deadline deadline, const LossCheck& check) {
+  return wait_until_few(1, deadline, check);
+}
+
+bool Agent::wait_for_calls(Deadline deadline) {
+  rejects_soon_ = true;
+  return wait_until_few(made, deadline, {});
+}
+
 std::string Agent::waiting_calls() const {
   std::string all;
-  for (const auto& peer : peers_) {
+  for (Peer* const peer : peers_.all()) {
     const std::string calls = peer->waiting_calls();
     if (!calls.empty()) all += (all.empty() ? "" : "; ") + calls;
   }
   return all;
-}
-
-bool Agent::is_gone(const WorkerContact& worker) {
-  return LivenessSocket::is_closed(worker.contact.address + " " + std::to_string(worker.contact.port));
 }
 
 bool Agent::end(const std::string& why, Deadline deadline) {
@@ -471,11 +476,11 @@ bool Agent::end(const std::string& why, Deadline deadline) {
   // Those that connect are refused now. The descriptors are closed later: a thread may use them.
   if (listener_) shutdown(listener_->get(), SHUT_RDWR);
   if (host_listener_) shutdown(host_listener_->get(), SHUT_RDWR);
-  for (const auto& peer : peers_) peer->close(why);
+  for (Peer* const peer : peers_.all()) peer->close(why);
   for (const auto& [token, link] : links) link->send({PartHead::goodbye, 0, ""});
   const Deadline flushed = deadline_after(flush_limit);
   for (const auto& [token, link] : links) link->flush(flushed);
-  for (const auto& peer : peers_) peer->fail_all(nullptr, why);
+  for (Peer* const peer : peers_.all()) peer->fail_all(nullptr, why);
   const bool all_ended = threads_->stop(deadline);
   for (const auto& [token, link] : links) link->end();
   if (all_ended) {

@@ -19,7 +19,7 @@
 #include "runtime/rpc/call_log.h"
 #include "runtime/rpc/link.h"
 #include "runtime/rpc/looked_at_links.h"
-#include "runtime/rpc/peer.h"
+#include "runtime/rpc/peer_table.h"
 #include "runtime/rpc/polling_threads.h"
 #include "runtime/rpc/request.h"
 #include "runtime/rpc/worker_contact.h"
@@ -42,6 +42,9 @@ class Agent : public std::enable_shared_from_this<Agent> {
     std::function<std::string_view(const IncomingCall& call)> function_of;
     std::function<void(std::uint32_t worker)> on_link_lost;
     std::function<void(std::uint32_t worker, const codec::Bytes& result)> on_late_result;
+    // Of workers that come and go: the one with this id; none: none has it, or it has left. It may block, and
+    // throws DistError. Null: the workers of start() are all.
+    std::function<std::optional<WorkerContact>(std::uint32_t id)> find_worker;
   };
   struct Options {
     std::string name;
@@ -62,10 +65,25 @@ class Agent : public std::enable_shared_from_this<Agent> {
 
   [[nodiscard]] const WorkerContact& self() const { return self_; }
   [[nodiscard]] CallLog& log() { return log_; }
-  // Calls can arrive from now on. `workers`: all, by id. Throws DistBackendError.
+  // Calls can arrive from now on. `workers`: those that are known, this one among them. Throws
+  // DistBackendError.
   void start(const std::vector<WorkerContact>& workers, Serve serve, Observer observer = {});
 
-  // REQUIRES: start() was called; the worker exists. `timeout` 0: none.
+  // What is known of the worker, which stays valid. REQUIRES: as for call().
+  [[nodiscard]] const WorkerContact& worker(std::uint32_t id) { return peer(id).worker(); }
+  // A worker that has come later.
+  void learn(const WorkerContact& worker) { (void)peer(worker.id).learn(worker); }
+  [[nodiscard]] bool knows(std::uint32_t id) const {
+    const Peer* const known = peers_.find(id);
+    return known != nullptr && !known->worker().name.empty();
+  }
+  // Calls to it fail from now on.
+  void on_left(std::uint32_t id) { peer(id).close(Peer::has_ended); }
+  [[nodiscard]] bool has_left(std::uint32_t id) { return peer(id).is_closed(); }
+  // Whether its connection was lost, or it has left, since it was last connected.
+  [[nodiscard]] bool is_lost(std::uint32_t id) { return peer(id).is_lost(); }
+
+  // REQUIRES: start() was called; the worker exists, or workers come and go. `timeout` 0: none.
   void call(std::uint32_t worker, std::string function, codec::Bytes body, std::chrono::milliseconds timeout,
             std::shared_ptr<CallReceiver> receiver);
   // For threads that wait for answers of that worker; null: it is this one.
@@ -76,12 +94,18 @@ class Agent : public std::enable_shared_from_this<Agent> {
   // Returns when no call of this worker waits for an answer, and none of other workers runs here; false: at
   // the deadline. Calls `check` now and then.
   bool wait_until_idle(Deadline deadline, const LossCheck& check);
+  // The same for the calls of this worker alone; functions may still run here. Then reject_calls() is called.
+  bool wait_for_calls(Deadline deadline);
+  // Calls that arrive are rejected from now on, as after end().
+  void reject_calls() { rejects_ = true; }
   // The calls that this worker has made or taken so far.
   [[nodiscard]] std::uint64_t calls_so_far() const { return calls_so_far_; }
   // The calls that wait for answers, for messages; empty: none.
   [[nodiscard]] std::string waiting_calls() const;
   // Whether the worker's process is known to have ended.
   [[nodiscard]] static bool is_gone(const WorkerContact& worker);
+  // The same, or that it has left. May block.
+  [[nodiscard]] bool is_gone(std::uint32_t id);
 
   // Takes no calls any more, reports that to the others, and ends all threads; those that run a function at
   // the deadline end after it, and it returns false. Calls that still wait end with `why`, which continues
@@ -115,9 +139,15 @@ class Agent : public std::enable_shared_from_this<Agent> {
                  std::shared_ptr<LoggedResponder> responder, std::vector<PollingThreads::Task>& tasks);
   void call_self(CallTable::Call call, codec::Bytes body);
   void finish(std::vector<CallTable::Ended> ended);
+  Peer& peer(std::uint32_t id);
+  bool find_out(Peer& peer);
   void connect(Peer& peer);
   void connect_now(Peer& peer);
-  void done(std::size_t calls);
+  std::shared_ptr<Link> make_link(const WorkerContact& worker);
+  void on_unreachable(Peer& peer, const std::string& why);
+  bool on_hello(Link& link, std::string_view bytes);
+  void done(std::uint64_t calls);
+  bool wait_until_few(std::uint64_t few, Deadline deadline, const LossCheck& check);
 
   const bool on_host_;
   const bool in_memory_;
@@ -130,7 +160,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   Serve serve_;
   Observer observer_;
   const Peer::Hooks hooks_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by id
+  PeerTable peers_;
 
   std::mutex mutex_;
   // protected by mutex_
@@ -140,16 +170,21 @@ class Agent : public std::enable_shared_from_this<Agent> {
   CallTable calls_to_self_;
 
   LookedAtLinks looked_at_;
-  bool may_look_ = false;            // set by start(): there are enough processors
-  std::atomic<int> long_score_ = 0;  // of the functions that ran last
+  std::atomic<std::size_t> neighbours_ = 0;  // known workers of this host
+  std::atomic<bool> may_look_ = false;       // there are enough processors for them
+  std::atomic<int> long_score_ = 0;          // of the functions that ran last
 
   std::mutex timer_mutex_;
   std::atomic<Deadline::rep> timer_at_;
   std::atomic<Deadline::rep> expires_at_;  // something does; timer_at_ may be earlier
 
   std::atomic<std::uint64_t> calls_so_far_ = 0;
-  std::atomic<std::size_t> busy_ = 0;  // calls that wait or run
+  // Calls that wait or run: those of this worker count as `made`.
+  static constexpr std::uint64_t made = std::uint64_t{1} << 32U;
+  std::atomic<std::uint64_t> busy_ = 0;
   std::atomic<bool> ending_ = false;
+  std::atomic<bool> rejects_ = false;
+  std::atomic<bool> rejects_soon_ = false;
   std::mutex idle_mutex_;
   std::condition_variable idle_;
 };

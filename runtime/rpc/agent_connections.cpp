@@ -10,8 +10,10 @@
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/start_thread.h"
+#include "runtime/rendezvous/liveness_socket.h"
 #include "runtime/rpc/agent.h"
 #include "runtime/rpc/memory_offer.h"
+#include "runtime/shared_memory/processors.h"
 #include "runtime/sockets/dial.h"
 #include "runtime/sockets/host_socket.h"
 
@@ -33,32 +35,93 @@ void Agent::connect(Peer& peer) {
   }
 }
 
+// Asks for the worker's address if it is not known. False: there is none.
+bool Agent::find_out(Peer& peer) {
+  if (!observer_.find_worker || peer.worker().contact.port != 0) return true;
+  const std::optional<WorkerContact> found = observer_.find_worker(peer.worker().id);
+  return found && peer.learn(*found);
+}
+
 void Agent::connect_now(Peer& peer) {
-  const Contact& there = peer.worker().contact;
+  try {
+    if (!find_out(peer)) return on_unreachable(peer, "");
+    const std::shared_ptr<Link> link = make_link(peer.worker());
+    link->send({PartHead::hello, 0, to_bytes(Hello{self_.id, self_.name, self_.host})});
+    peer.on_connected(link);
+    link->watch();
+  } catch (const DistNetworkError& e) {
+    on_unreachable(peer, "cannot be reached: it died, or the network is broken (" + e.reason() + ")");
+  } catch (const DistError& e) {
+    peer.fail_all(nullptr, "was not found in the store (" + e.reason() + ")");
+  }
+}
+
+// Throws DistNetworkError.
+std::shared_ptr<Link> Agent::make_link(const WorkerContact& worker) {
+  const Contact& there = worker.contact;
   const Deadline deadline = deadline_after(connect_limit);
   const LossCheck check = [this] {
     if (ending_) throw DistNetworkError("this worker ends its remote calls");
   };
-  try {
-    std::optional<Descriptor> socket;
-    if (on_host_) socket.emplace(dial_on_host(there, self_.contact.id, deadline, check));
-    const bool within_host = socket && socket->is_open();
-    if (!within_host) {
-      socket.reset();
-      socket.emplace(dial(there, self_.contact.id, deadline, check, std::chrono::milliseconds(0)));
-      prepare(socket->get());
-    }
-    std::unique_ptr<ByteRings> rings =
-        within_host ? offer_memory(socket->get(), in_memory_, deadline, check) : nullptr;
-    const std::shared_ptr<Link> link = add_link(std::move(*socket), peer.worker().id, Link::Offer::none);
-    link->within_host = within_host;
-    if (rings) link->use(std::move(rings));
-    link->send({PartHead::hello, 0, hello_bytes(self_.id)});
-    peer.on_connected(link);
-    link->watch();
-  } catch (const DistNetworkError& e) {
-    peer.fail_all(nullptr, "cannot be reached: it died, or the network is broken (" + e.reason() + ")");
+  std::optional<Descriptor> socket;
+  if (on_host_) socket.emplace(dial_on_host(there, self_.contact.id, deadline, check));
+  const bool within_host = socket && socket->is_open();
+  if (!within_host) {
+    socket.reset();
+    socket.emplace(dial(there, self_.contact.id, deadline, check, std::chrono::milliseconds(0)));
+    prepare(socket->get());
   }
+  std::unique_ptr<ByteRings> rings =
+      within_host ? offer_memory(socket->get(), in_memory_, deadline, check) : nullptr;
+  std::shared_ptr<Link> link = add_link(std::move(*socket), worker.id, Link::Offer::none);
+  link->within_host = within_host;
+  if (rings) link->use(std::move(rings));
+  return link;
+}
+
+// `why`, unless the worker is known to have left.
+void Agent::on_unreachable(Peer& peer, const std::string& why) {
+  bool has_left = why.empty();
+  try {
+    has_left = has_left || (observer_.find_worker && !ending_ && !observer_.find_worker(peer.worker().id));
+  } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): then it is not known
+  }
+  if (has_left) peer.close(Peer::has_ended);
+  peer.fail_all(nullptr, has_left ? Peer::has_ended : why);
+}
+
+bool Agent::is_gone(std::uint32_t id) {
+  Peer& looked_at = peer(id);
+  try {
+    return !find_out(looked_at) || is_gone(looked_at.worker());
+  } catch (const DistError&) {
+    return false;
+  }
+}
+
+bool Agent::is_gone(const WorkerContact& worker) {
+  return LivenessSocket::is_closed(worker.contact.address + " " + std::to_string(worker.contact.port));
+}
+
+// A worker that comes later is known by its id at first.
+Peer& Agent::peer(std::uint32_t id) {
+  Peer* const known = peers_.find(id);
+  return known != nullptr ? *known : peers_.add({.name = "", .id = id, .host = "", .contact = {}}, hooks_);
+}
+
+// False: it is no worker that may be here.
+bool Agent::on_hello(Link& link, std::string_view bytes) {
+  const std::optional<Hello> hello = parse_hello(bytes);
+  if (!hello || hello->worker >= PeerTable::most_ids) return false;
+  WorkerContact worker{std::string(hello->name), hello->worker, std::string(hello->host), {}};
+  if (!why_no_worker_name(worker.name).empty()) return false;
+  if (!observer_.find_worker && peers_.find(worker.id) == nullptr) return false;
+  Peer& from = peer(worker.id);
+  const bool is_new = from.worker().name.empty();
+  if (!from.learn(worker)) return false;
+  if (is_new && worker.host == self_.host) may_look_ = ++neighbours_ <= usable_processors();
+  link.caller = worker.id;
+  return true;
 }
 
 void Agent::accept_connections(const Descriptor& listener) {

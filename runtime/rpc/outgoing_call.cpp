@@ -28,7 +28,7 @@ class OutcomeReceiver final : public CallReceiver, public std::enable_shared_fro
   // `references`: those in the request, as append_references() writes them.
   OutcomeReceiver(const OutgoingCall& call, std::string references)
       : member_(call.member),
-        callee_(call.member->workers->workers()[call.callee]),
+        callee_(call.member->agent->worker(call.callee)),
         function_(call.function),
         receiver_(call.receiver),
         used_(call.used),

@@ -8,11 +8,22 @@
 
 namespace dlaunch::internal {
 
-namespace {
+Peer::Peer(WorkerContact worker, const Hooks& hooks) : hooks_(hooks), calls_(describe(worker)) {
+  known_.push_back(std::move(worker));
+  worker_ = &known_.back();
+}
 
-constexpr const char* has_ended = "has ended its remote calls";
-
-}  // namespace
+bool Peer::learn(const WorkerContact& worker) {
+  const Lock lock(mutex_);
+  const WorkerContact& known = known_.back();
+  if (!known.name.empty() && (known.name != worker.name || known.host != worker.host)) return false;
+  const bool is_new = known.name.empty() || (known.contact.port == 0 && worker.contact.port != 0);
+  if (!is_new) return true;
+  known_.push_back(worker);
+  worker_.store(&known_.back(), std::memory_order_release);
+  calls_.set_callee(describe(worker));
+  return true;
+}
 
 void Peer::begin(CallTable::Call call, codec::Bytes body) {
   Lock lock(mutex_);
@@ -27,8 +38,8 @@ void Peer::begin(CallTable::Call call, codec::Bytes body) {
   const std::string function = call.function;
   const std::uint64_t number = calls_.begin(std::move(call));
   calls_.tag_of(number) = hooks_.log->begin({.is_served = false,
-                                             .peer = worker_.id,
-                                             .worker = worker_.name,
+                                             .peer = worker().id,
+                                             .worker = worker().name,
                                              .function = function,
                                              .number = number,
                                              .bytes = body.size()});
@@ -56,6 +67,7 @@ void Peer::begin(CallTable::Call call, codec::Bytes body) {
 void Peer::on_connected(std::shared_ptr<Link> link) {
   const Lock lock(mutex_);
   is_connecting_ = false;
+  is_lost_ = false;
   link_ = std::move(link);
   for (RpcMessage& message : unsent_) send(std::move(message));
   unsent_.clear();
@@ -85,7 +97,7 @@ void Peer::on_message(const Link& link, RpcMessage& message) {
   if (message.kind == PartHead::result) {
     if (!calls_.waits(message.number)) {
       lock.unlock();
-      return hooks_.on_late_result(worker_.id, message.body);
+      return hooks_.on_late_result(worker().id, message.body);
     }
     // It is sent whole by now, unless the other worker is wrong.
     if (calls_.bytes_of(message.number) >= codec::shortest_block) withdraw({&message.number, 1});
@@ -122,6 +134,7 @@ void Peer::fail_all(const Link* link, const std::string& why) {
   std::vector<CallTable::Ended> ended;
   const auto withdrawing = [this](std::span<const std::uint64_t> numbers) { return withdraw(numbers); };
   calls_.lose(why, withdrawing, ended);
+  is_lost_ = true;
   link_ = nullptr;
   is_connecting_ = false;
   unsent_.clear();
@@ -131,8 +144,14 @@ void Peer::fail_all(const Link* link, const std::string& why) {
 
 void Peer::close(const std::string& why) {
   const Lock lock(mutex_);
+  is_lost_ = true;
   closed_ = why;
   room_.notify_all();
+}
+
+bool Peer::is_closed() const {
+  const Lock lock(mutex_);
+  return !closed_.empty();
 }
 
 void Peer::expire(Deadline now) {

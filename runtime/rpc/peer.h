@@ -2,8 +2,10 @@
 // the first call needs it, and again after it was lost.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -23,6 +25,8 @@ namespace dlaunch::internal {
 // Any thread.
 class Peer final : public future_detail::Helper {
  public:
+  // What became of a worker that has left; continues "the worker".
+  static constexpr const char* has_ended = "has ended its remote calls";
   struct Hooks {
     std::function<void(Peer&)> connect;     // then on_connected() or fail_all() comes; does not block
     std::function<void(Deadline)> wake_at;  // then expire() comes
@@ -34,9 +38,14 @@ class Peer final : public future_detail::Helper {
     CallLog* log;
   };
   // REQUIRES: the hooks may be called as long as this lives.
-  Peer(WorkerContact worker, const Hooks& hooks)
-      : worker_(std::move(worker)), hooks_(hooks), calls_(describe(worker_)) {}
-  [[nodiscard]] const WorkerContact& worker() const { return worker_; }
+  Peer(WorkerContact worker, const Hooks& hooks);
+  // What is known of the worker. Valid as long as this lives.
+  [[nodiscard]] const WorkerContact& worker() const { return *worker_.load(std::memory_order_acquire); }
+  // What is not known yet is known from now on. False: another name or host was known.
+  bool learn(const WorkerContact& worker);
+  [[nodiscard]] bool is_closed() const;
+  // The worker has ended its remote calls, or the connection was lost or not made.
+  [[nodiscard]] bool is_lost() const { return is_lost_; }
 
   // Sends the call. If too much waits for this worker's answers, waits first; until the deadline at most.
   void begin(CallTable::Call call, codec::Bytes body);
@@ -65,12 +74,14 @@ class Peer final : public future_detail::Helper {
   void mark_sent();
   void deliver(Lock& lock, std::vector<CallTable::Ended> ended);
 
-  const WorkerContact worker_;
   const Hooks& hooks_;
+  std::atomic<const WorkerContact*> worker_;  // the last of known_
+  std::atomic<bool> is_lost_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable room_;
   // protected by mutex_
+  std::list<WorkerContact> known_;  // all that was known once
   CallTable calls_;
   std::shared_ptr<Link> link_;
   bool is_connecting_ = false;

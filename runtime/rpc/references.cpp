@@ -217,7 +217,7 @@ void References::keep_trying() {
     lock.unlock();
     std::set<std::uint32_t> dead;
     for (const auto& [worker, left] : suspects) {
-      if (Agent::is_gone(workers_[worker])) dead.insert(worker);
+      if (agent_->is_gone(worker)) dead.insert(worker);
     }
     dead.insert(over.begin(), over.end());
     bury(dead);

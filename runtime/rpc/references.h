@@ -38,9 +38,8 @@ class References : public std::enable_shared_from_this<References> {
 
   // `lease`: workers that do not reach each other for so long are dead to each other
   // (rpc_protocol/reference_leases.h); 0: for ever.
-  References(std::shared_ptr<Agent> agent, std::vector<WorkerContact> workers,
-             std::chrono::milliseconds lease)
-      : agent_(std::move(agent)), table_(agent_->self().id), workers_(std::move(workers)), leases_(lease) {}
+  References(std::shared_ptr<Agent> agent, std::chrono::milliseconds lease)
+      : agent_(std::move(agent)), table_(agent_->self().id), leases_(lease) {}
   References(const References&) = delete;
   References& operator=(const References&) = delete;
   // No more messages are sent.
@@ -117,7 +116,6 @@ class References : public std::enable_shared_from_this<References> {
   std::mutex mutex_;
   // protected by mutex_
   ReferenceTable table_;
-  const std::vector<WorkerContact> workers_;
   std::map<ReferenceId, Promise<void>> ready_;
   std::map<ReferenceId, Promise<Value>> values_;
   std::vector<SendReference> again_;

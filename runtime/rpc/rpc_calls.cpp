@@ -33,12 +33,12 @@ void shutdown(bool graceful, std::chrono::milliseconds timeout) {
 WorkerInfo get_worker_info() { return info_of(RpcWorld::get().member("get_worker_info")->agent->self()); }
 
 WorkerInfo get_worker_info(std::string_view name) {
-  return info_of(RpcWorld::get().member("get_worker_info")->worker(name));
+  return info_of(RpcWorld::get().member("get_worker_info")->present_worker(name));
 }
 
 std::vector<WorkerInfo> get_worker_infos() {
   std::vector<WorkerInfo> all;
-  for (const WorkerContact& worker : RpcWorld::get().member("get_worker_infos")->workers->workers()) {
+  for (const WorkerContact& worker : RpcWorld::get().member("get_worker_infos")->all()) {
     all.push_back(info_of(worker));
   }
   return all;

@@ -35,7 +35,7 @@ const T& value_of(const Result<T>& result) {
 }
 
 struct Place {
-  Identity self;
+  Identity self;  // world size -1: workers come and go
   std::shared_ptr<Store> store;
 };
 
@@ -50,14 +50,19 @@ Place find_place(const rpc::RpcOptions& options, Deadline deadline) {
   }
   const InitMethod method = value_of(parse_init_method(options.init_method));
   const GivenRank given = value_of(combine(options.rank, options.world_size, method.given));
+  const bool in_environment = !options.store && method.kind == InitMethod::Kind::env;
+  const Environment environment = process_environment;
+  const auto identify_self = [&] {
+    if (!given.world_size && !(in_environment && process_environment(store::env::world_size)))
+      return identify_member(in_environment ? &environment : nullptr, given);
+    return in_environment ? identify(environment, given) : identify(given);
+  };
+  Place place{value_of(identify_self()), nullptr};
   if (options.store) {
-    Place place{value_of(identify(given)), inner_store(options.store)};
     place.self.store_is_served = true;
+    place.store = inner_store(options.store);
     return place;
   }
-  Place place{
-      value_of(method.kind == InitMethod::Kind::env ? identify(process_environment, given) : identify(given)),
-      nullptr};
   if (method.kind == InitMethod::Kind::tcp) place.self.master = method.address;
   if (method.kind == InitMethod::Kind::file) place.self.store_is_served = true;
   place.store = open_job_store(method, place.self, deadline);
@@ -107,18 +112,28 @@ RpcWorld& RpcWorld::get() {
 }
 
 const WorkerContact& RpcWorld::Member::worker(std::string_view name) const {
+  if (known) return known->find(name);
   const auto at = ids.find(name);
   if (at != ids.end()) return workers->workers()[at->second];
   ShortList names;
-  for (const auto& [known, id] : ids) names.add(known);
+  for (const auto& [name_there, id] : ids) names.add(name_there);
   throw DistError("there is no worker " + quoted(name) + "; there are " + names.text());
 }
 
 const WorkerContact& RpcWorld::Member::worker(int id) const {
+  if (known) return known->find(id);
   const std::vector<WorkerContact>& all = workers->workers();
   if (id >= 0 && static_cast<std::size_t>(id) < all.size()) return all[static_cast<std::size_t>(id)];
   throw DistError("there is no worker " + std::to_string(id) + "; there are " + std::to_string(all.size()));
 }
+
+const WorkerContact& RpcWorld::Member::present_worker(std::string_view name) const {
+  const WorkerContact& found = worker(name);
+  if (agent->has_left(found.id)) throw DistError(describe(found) + " has left");
+  return found;
+}
+
+std::vector<WorkerContact> RpcWorld::Member::all() const { return known ? known->all() : workers->workers(); }
 
 const WorkerContact& RpcWorld::Member::destination(const rpc::Destination& to) const {
   return to.id() >= 0 ? worker(to.id()) : worker(std::string_view(to.name()));
@@ -160,10 +175,44 @@ void RpcWorld::init(const std::string& name, const rpc::RpcOptions& options) {
   at_process_end<end_at_process_end>();
 }
 
+namespace {
+
+void start(const RpcWorld::Member& member, const std::shared_ptr<MemberDirectory>& directory) {
+  const std::shared_ptr<References> references = member.references;
+  const ServeContext context{FunctionTable::get(), member.agent, references};
+  Agent::Observer observer{
+      .serve_at_once = [references](const IncomingCall& call) { return serve_message(*references, call); },
+      .function_of = function_of,
+      .on_link_lost = [references](std::uint32_t worker) { references->on_link_lost(worker); },
+      .on_late_result = [references](
+                            std::uint32_t worker,
+                            const codec::Bytes& result) { references->discard(worker, result.front); },
+      .find_worker = {}};
+  if (directory)
+    observer.find_worker = [directory](std::uint32_t id) {
+      return KnownWorkers::find_present(*directory, id);
+    };
+  member.agent->start(
+      member.known ? std::vector{member.agent->self()} : member.workers->workers(),
+      [context](IncomingCall call) { serve(context, std::move(call)); }, std::move(observer));
+}
+
+}  // namespace
+
 std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const rpc::RpcOptions& options) {
   const Deadline deadline = deadline_after(options.init_timeout);
-  const Place place = find_place(options, deadline);
+  Place place = find_place(options, deadline);
   const std::string& master = place.self.master.host;
+  const std::string prefix = "dlaunch/" + place.self.round + "/rpc/";
+  const bool is_open = place.self.world_size == -1;
+  const bool serves_store = place.self.rank == 0 && !place.self.store_is_served;
+  const auto directory =
+      std::make_shared<MemberDirectory>(std::make_shared<PrefixStore>(prefix + "members", place.store));
+  if (is_open) {
+    const auto wanted =
+        place.self.rank == -1 ? std::nullopt : std::optional(static_cast<std::uint32_t>(place.self.rank));
+    place.self.rank = static_cast<int>(directory->claim_id(wanted, name));
+  }
   auto made = std::make_shared<Member>();
   made->timeout = options.rpc_timeout;
   const int job_rank = open_records(place.self.rank);
@@ -178,24 +227,18 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                              .page = recorder().page(),
                              .generation = static_cast<std::uint16_t>(generation),
                              .job_rank = job_rank});
-  const std::string prefix = "dlaunch/" + place.self.round + "/rpc/" + std::to_string(generation++);
-  const bool serves_store = place.self.rank == 0 && !place.self.store_is_served;
-  made->workers = std::make_shared<WorkerSet>(std::make_shared<PrefixStore>(prefix, place.store),
-                                              made->agent->self(), place.self.world_size, serves_store);
-  for (const WorkerContact& worker : made->workers->meet(deadline, master))
-    made->ids.emplace(worker.name, worker.id);
-  made->references =
-      std::make_shared<References>(made->agent, made->workers->workers(), options.reference_lease);
-  const ServeContext context{FunctionTable::get(), made->agent, made->references};
-  const std::shared_ptr<References> references = made->references;
-  made->agent->start(
-      made->workers->workers(), [context](IncomingCall call) { serve(context, std::move(call)); },
-      {.serve_at_once = [references](const IncomingCall& call) { return serve_message(*references, call); },
-       .function_of = function_of,
-       .on_link_lost = [references](std::uint32_t worker) { references->on_link_lost(worker); },
-       .on_late_result = [references](
-                             std::uint32_t worker,
-                             const codec::Bytes& result) { references->discard(worker, result.front); }});
+  const std::string own_prefix = prefix + std::to_string(generation++);
+  if (is_open) {
+    directory->join(made->agent->self());
+    made->known = std::make_shared<KnownWorkers>(made->agent, directory);
+  } else {
+    made->workers = std::make_shared<WorkerSet>(std::make_shared<PrefixStore>(own_prefix, place.store),
+                                                made->agent->self(), place.self.world_size, serves_store);
+    for (const WorkerContact& worker : made->workers->meet(deadline, master))
+      made->ids.emplace(worker.name, worker.id);
+  }
+  made->references = std::make_shared<References>(made->agent, options.reference_lease);
+  start(*made, is_open ? directory : nullptr);
   return made;
 }
 
@@ -209,7 +252,9 @@ void RpcWorld::shutdown(bool graceful, std::chrono::milliseconds timeout) {
   const Timeout limit = timeout_from_now(timeout.count() == 0 ? longest_timeout : timeout);
   std::exception_ptr error;
   try {
-    if (graceful) {
+    if (graceful && ending->known) {
+      ending->known->leave(limit.deadline(), timeout);
+    } else if (graceful) {
       ending->workers->leave(limit.deadline(), [&] {
         const auto check = [&] { ending->workers->check(); };
         if (ending->agent->wait_until_idle(limit.deadline(), check)) return ending->agent->calls_so_far();

@@ -6,10 +6,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "dlaunch/rpc.h"
 #include "runtime/base/own_process.h"
 #include "runtime/rpc/agent.h"
+#include "runtime/rpc/known_workers.h"
 #include "runtime/rpc/references.h"
 #include "runtime/rpc/worker_set.h"
 
@@ -26,14 +28,19 @@ class RpcWorld {
 
   struct Member {
     std::shared_ptr<Agent> agent;
+    // One of both. The second: the workers come and go.
     std::shared_ptr<WorkerSet> workers;
+    std::shared_ptr<KnownWorkers> known;
+    std::map<std::string, std::uint32_t, std::less<>> ids;  // of `workers`, by name
     std::shared_ptr<References> references;
-    std::map<std::string, std::uint32_t, std::less<>> ids;  // by name
-    std::chrono::milliseconds timeout;                      // of calls
+    std::chrono::milliseconds timeout;  // of calls
 
-    // Throws DistError.
+    // Throws DistError. Of workers that come and go, also one that has left.
     [[nodiscard]] const WorkerContact& worker(std::string_view name) const;
     [[nodiscard]] const WorkerContact& worker(int id) const;
+    // The same without those.
+    [[nodiscard]] const WorkerContact& present_worker(std::string_view name) const;
+    [[nodiscard]] std::vector<WorkerContact> all() const;
     [[nodiscard]] const WorkerContact& destination(const rpc::Destination& to) const;
     [[nodiscard]] std::chrono::milliseconds timeout_of(rpc::Destination::Timeout given) const;
   };

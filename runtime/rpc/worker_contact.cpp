@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "runtime/rpc_protocol/call_message.h"
 #include "store/base/bytes.h"
 #include "store/base/text.h"
 
@@ -11,8 +12,6 @@ namespace dlaunch::internal {
 
 namespace {
 
-constexpr std::size_t longest_name = 128;
-constexpr std::size_t longest_host = 256;
 constexpr std::size_t longest_contact = 1024;
 
 bool may_be_in_name(char c) {
@@ -24,14 +23,15 @@ bool may_be_in_name(char c) {
 
 std::string why_no_worker_name(const std::string& name) {
   if (name.empty()) return "a worker needs a name";
-  if (name.size() > longest_name)
-    return "a worker's name has at most " + std::to_string(longest_name) + " characters";
+  if (name.size() > longest_worker_name)
+    return "a worker's name has at most " + std::to_string(longest_worker_name) + " characters";
   if (!std::ranges::all_of(name, may_be_in_name))
     return "the worker's name " + quoted(name) + " has other characters than letters, digits, _ - : and .";
   return {};
 }
 
 std::string describe(const WorkerContact& worker) {
+  if (worker.name.empty()) return "worker " + std::to_string(worker.id);
   return "worker " + worker.name + " (rank " + std::to_string(worker.id) + ") on host " + worker.host;
 }
 
@@ -44,9 +44,9 @@ std::string to_text(const WorkerContact& worker) {
 std::optional<WorkerContact> parse_worker_contact(const std::string& text) {
   ByteReader reader(as_byte_span(text));
   WorkerContact worker;
-  worker.name = reader.text(longest_name);
+  worker.name = reader.text(longest_worker_name);
   worker.id = reader.u32();
-  worker.host = reader.text(longest_host);
+  worker.host = reader.text(longest_host_name);
   const std::optional<Contact> contact = parse_contact(std::string(reader.text(longest_contact)));
   if (!reader.done() || !contact || !why_no_worker_name(worker.name).empty()) return std::nullopt;
   worker.contact = *contact;

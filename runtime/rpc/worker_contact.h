@@ -21,7 +21,7 @@ struct WorkerContact {
 // Names of letters, digits, '_', '-', ':' and '.'; a reason why it is none, or empty.
 std::string why_no_worker_name(const std::string& name);
 
-// "worker ps (rank 2) on host b"
+// "worker ps (rank 2) on host b"; without a name, "worker 2"
 std::string describe(const WorkerContact& worker);
 
 // For the store.

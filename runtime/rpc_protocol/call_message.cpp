@@ -74,16 +74,19 @@ std::optional<WithReferences> split_references(std::string_view bytes) {
   return result;
 }
 
-std::string hello_bytes(std::uint32_t worker) {
+std::string to_bytes(const Hello& hello) {
   std::string bytes;
-  ByteWriter(bytes).u32(worker);
+  ByteWriter(bytes).u32(hello.worker).text(hello.name).text(hello.host);
   return bytes;
 }
 
-std::optional<std::uint32_t> parse_hello(std::string_view bytes) {
+std::optional<Hello> parse_hello(std::string_view bytes) {
   ByteReader reader(as_byte_span(bytes));
-  const std::uint32_t worker = reader.u32();
-  return reader.done() ? std::optional(worker) : std::nullopt;
+  Hello hello;
+  hello.worker = reader.u32();
+  hello.name = reader.text(longest_worker_name);
+  hello.host = reader.text(longest_host_name);
+  return reader.done() ? std::optional(hello) : std::nullopt;
 }
 
 }  // namespace dlaunch::internal

@@ -17,6 +17,8 @@ namespace dlaunch::internal {
 inline constexpr std::size_t longest_function_name = 256;
 // The call by which workers keep their references; functions of programs have other names.
 inline constexpr std::string_view reference_function = "dlaunch.reference";
+inline constexpr std::size_t longest_worker_name = 128;
+inline constexpr std::size_t longest_host_name = 256;
 inline constexpr std::size_t longest_failure_text = std::size_t{64} * 1024;
 
 // Of which function a call is. `signature`: of its arguments and result (codec.h). `context`: that of its
@@ -74,8 +76,16 @@ struct WithReferences {
 };
 std::optional<WithReferences> split_references(std::string_view bytes);
 
-// The id of the worker that has made the connection.
-std::string hello_bytes(std::uint32_t worker);
-std::optional<std::uint32_t> parse_hello(std::string_view bytes);
+// Of the worker that has made the connection.
+struct Hello {
+  std::uint32_t worker = 0;  // its id
+  std::string_view name;
+  std::string_view host;
+
+  bool operator==(const Hello&) const = default;
+};
+std::string to_bytes(const Hello& hello);
+// The result refers to the bytes.
+std::optional<Hello> parse_hello(std::string_view bytes);
 
 }  // namespace dlaunch::internal

@@ -55,6 +55,7 @@ class CallTable {
 
   // `callee`: for messages: "worker ps (rank 2) on host b".
   explicit CallTable(std::string callee) : callee_(std::move(callee)) {}
+  void set_callee(std::string callee) { callee_ = std::move(callee); }
 
   struct Call {
     std::string function;
@@ -102,7 +103,7 @@ class CallTable {
   };
   Waiting take(std::unordered_map<std::uint64_t, Waiting>::iterator at);
 
-  const std::string callee_;
+  std::string callee_;
   std::unordered_map<std::uint64_t, Waiting> calls_;  // by number
   DeadlineQueue<std::uint64_t> deadlines_;
   std::size_t bytes_ = 0;

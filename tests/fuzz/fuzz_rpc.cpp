@@ -29,7 +29,7 @@ void parse(std::string_view body) {
     require(again == body);
   }
   if (const auto message = parse_reference_message(body)) require(to_bytes(*message) == body);
-  if (const auto worker = parse_hello(body)) require(hello_bytes(*worker) == body);
+  if (const auto hello = parse_hello(body)) require(to_bytes(*hello) == body);
 }
 
 // Objects whose long parts are in blocks.

@@ -200,6 +200,7 @@ RUNTIME_COVERED_BY = {
     "runtime/rpc/reply": "runtime/rpc/rref_test.cpp",
     "runtime/rpc/rref_calls": "runtime/rpc/rref_test.cpp",
     "runtime/rpc/peer": "runtime/rpc/agent_test.cpp",
+    "runtime/rpc/peer_table": "runtime/rpc/agent_test.cpp",
     "runtime/rpc/request": "runtime/rpc/agent_test.cpp",
     "runtime/rpc/rpc_calls": "runtime/rpc/rpc_test.cpp",
     "runtime/rpc/rpc_world": "runtime/rpc/rpc_test.cpp",

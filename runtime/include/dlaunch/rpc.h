@@ -78,7 +78,9 @@ class DLAUNCH_EXPORT RemoteError : public DistError {
 namespace rpc {
 
 struct RpcOptions {
-  // -1: from the environment (RANK, WORLD_SIZE), or of the program that has started this rank.
+  // -1: from the environment (RANK, WORLD_SIZE), or of the program that has started this rank. Without a
+  // world size from anywhere the workers come and go (init_rpc); without a rank such a worker gets a free
+  // one.
   int rank = -1;
   int world_size = -1;
   // How the workers find each other: as for init_process_group.
@@ -100,11 +102,16 @@ struct RpcOptions {
 // digits,
 // "_", "-", ":" and "."; no other worker of the job has it. Throws DistError if remote calls have begun
 // already or an argument is wrong, and DistNetworkError that names the workers that have not come.
+//
+// Without a world size it returns at once: workers join at any time, and find each other when they call each
+// other. Each has a rank that no other worker of the group has had, and a name that none has now: otherwise
+// DistError. The name of a worker that has left or died is free again.
 DLAUNCH_EXPORT void init_rpc(const std::string& name, const RpcOptions& options = {});
 
 // Ends remote calls. Graceful: waits until all workers have called this and no call is under way; an error
 // names those that do not come, and those that are lost at once. Otherwise: now, and calls under way fail.
-// `timeout` 0: none. Remote calls have ended in any case when it returns or throws.
+// Without a world size, graceful: waits for the calls of this worker and then for the functions that run
+// here; the others go on. `timeout` 0: none. Remote calls have ended in any case when it returns or throws.
 DLAUNCH_EXPORT void shutdown(bool graceful = true, std::chrono::milliseconds timeout = {});
 
 struct WorkerInfo {
@@ -114,8 +121,9 @@ struct WorkerInfo {
   bool operator==(const WorkerInfo&) const = default;
 };
 DLAUNCH_EXPORT WorkerInfo get_worker_info();  // this worker
+// Throws DistError if there is none of that name, or it has left. Without a world size it may ask the store.
 DLAUNCH_EXPORT WorkerInfo get_worker_info(std::string_view name);
-// All workers, by id.
+// All workers, by id. Without a world size: those that have joined and have not left; it asks the store.
 DLAUNCH_EXPORT std::vector<WorkerInfo> get_worker_infos();
 
 // Which worker is called, by its name or its id, and for how long the caller waits. {"ps",

@@ -125,6 +125,27 @@ TEST(Identify, WithoutAnEnvironmentBothAreNeeded) {
   EXPECT_NE(reason({2, 2}).find("rank that was given 2: not between 0 and 1"), std::string::npos);
 }
 
+TEST(Bootstrap, AMemberOfAGroupWithoutASizeMayHaveNoRank) {
+  Variables variables = without("WORLD_SIZE");
+  const auto member = [&](const GivenRank& given) {
+    const Environment found = environment(variables);
+    return identify_member(&found, given);
+  };
+  EXPECT_EQ(member({})->rank, 2);
+  EXPECT_EQ(member({})->world_size, -1);
+  EXPECT_EQ(member({.rank = 70})->rank, 70);
+  variables.erase("RANK");
+  EXPECT_EQ(member({})->rank, -1);
+  EXPECT_EQ(member({})->master.host, "host");
+  variables["RANK"] = "many";
+  EXPECT_FALSE(member({}));
+  EXPECT_FALSE(member({.rank = -2}));
+  variables.erase("MASTER_ADDR");
+  EXPECT_FALSE(member({.rank = 1}));
+  EXPECT_EQ(identify_member(nullptr, {})->rank, -1);
+  EXPECT_EQ(identify_member(nullptr, {.rank = 5})->rank, 5);
+}
+
 TEST(ParseInitMethod, TakesRankAndWorldSizeFromTheUrl) {
   const auto tcp = parse_init_method("tcp://10.1.1.20:23456?rank=3&world_size=4");
   ASSERT_TRUE(tcp.ok()) << tcp.error().message();

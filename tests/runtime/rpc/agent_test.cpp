@@ -8,6 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "runtime/sockets/dial.h"
@@ -252,6 +256,71 @@ TEST(Agent, ReportsAWorkerThatIsNotThere) {
   EXPECT_TRUE(text.starts_with("? 'f' was not sent: worker b (rank 1) on host h cannot be reached: it died"))
       << text;
   EXPECT_TRUE(agent->end("ended", deadline_after(rpc_limit)));
+}
+
+// Workers that come later are found when they are called, and by what they call.
+TEST(Agent, FindsWorkersByTheirIds) {
+  std::mutex mutex;
+  std::map<std::uint32_t, WorkerContact> directory;
+  std::atomic<int> asked = 0;
+  const auto find = [&](std::uint32_t id) -> std::optional<WorkerContact> {
+    ++asked;
+    const std::lock_guard lock(mutex);
+    const auto at = directory.find(id);
+    return at == directory.end() ? std::nullopt : std::optional(at->second);
+  };
+  std::vector<std::shared_ptr<Agent>> agents;
+  for (const std::uint32_t id : {7U, 1U << 20U}) {
+    agents.push_back(Agent::make(
+        {.name = "w" + std::to_string(id), .id = id, .host = "h", .address = "127.0.0.1", .threads = 1}));
+    Agent::Observer observer;
+    observer.find_worker = find;
+    agents.back()->start({agents.back()->self()}, echo, observer);
+  }
+  const auto text = [&](std::size_t from, std::uint32_t to) {
+    const auto outcome = std::make_shared<Outcome>();
+    agents[from]->call(to, "f", "body", milliseconds(0), outcome);
+    return outcome->text();
+  };
+  EXPECT_FALSE(agents[0]->knows(1U << 20U));
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& agent : agents) directory.emplace(agent->self().id, agent->self());
+  }
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { EXPECT_EQ(text(0, 1U << 20U), "= body"); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(asked, 1);
+  EXPECT_TRUE(agents[1]->knows(7));
+  EXPECT_EQ(agents[1]->worker(7).name, "w7");
+  EXPECT_EQ(text(1, 7), "= body");
+  EXPECT_FALSE(agents[0]->is_gone(1U << 20U));
+  EXPECT_EQ(text(0, 8), "? 'f' was not sent: worker 8 has ended its remote calls");
+  EXPECT_TRUE(agents[0]->is_gone(8U));
+  for (const auto& agent : agents) EXPECT_TRUE(agent->end("ended", deadline_after(rpc_limit)));
+}
+
+TEST(Agent, WaitsForItsOwnCallsWhileFunctionsRun) {
+  Gate runs;
+  Gate may_end;
+  Agents agents(2, Way::tcp, [&](IncomingCall call) {
+    if (call.body.front == "long") {
+      runs.open();
+      may_end.wait();
+    }
+    echo(std::move(call));
+  });
+  const auto slow = agents.call(1, 0, "long");
+  EXPECT_TRUE(runs.wait());
+  const auto own = agents.call(0, 1, "short");
+  EXPECT_TRUE(agents[0].wait_for_calls(deadline_after(rpc_limit)));
+  EXPECT_EQ(own->count(), 1U);
+  agents[0].reject_calls();
+  EXPECT_EQ(agents.call(1, 0, "late")->text(), "! ");
+  EXPECT_FALSE(agents[0].wait_until_idle(deadline_after(milliseconds(1)), [] {}));
+  may_end.open();
+  EXPECT_TRUE(agents[0].wait_until_idle(deadline_after(rpc_limit), [] {}));
+  EXPECT_EQ(slow->text(), "= long");
 }
 
 // A stranger's bytes end its connection; a member's wrong bytes end that one, and calls go on.

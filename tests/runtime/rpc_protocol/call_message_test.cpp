@@ -60,9 +60,12 @@ TEST(CallMessage, ReferencesAreBehindAllElse) {
 }
 
 TEST(CallMessage, AHelloNamesTheWorker) {
-  EXPECT_EQ(parse_hello(hello_bytes(70000)), 70000U);
-  EXPECT_FALSE(parse_hello("abc"));
-  EXPECT_FALSE(parse_hello("abcde"));
+  const Hello hello{70000, "ps", "b"};
+  const std::string bytes = to_bytes(hello);
+  EXPECT_EQ(parse_hello(bytes), hello);
+  for (std::size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(parse_hello(bytes.substr(0, size)));
+  EXPECT_FALSE(parse_hello(bytes + "x"));
+  EXPECT_FALSE(parse_hello(to_bytes(Hello{1, std::string(longest_worker_name + 1, 'x'), "b"})));
 }
 
 }  // namespace

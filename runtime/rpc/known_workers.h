@@ -1,0 +1,49 @@
+// What one worker of a group whose workers come and go knows of the others: those that it has asked the store
+// for, or that have called it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/rpc/agent.h"
+#include "runtime/rpc/member_directory.h"
+
+namespace dlaunch::internal {
+
+// Any thread. Calls may block, and throw DistError; a failure of the store is a DistStoreError.
+class KnownWorkers {
+ public:
+  KnownWorkers(std::shared_ptr<Agent> agent, std::shared_ptr<MemberDirectory> directory)
+      : agent_(std::move(agent)), directory_(std::move(directory)) {}
+
+  // The worker that has the name or had it last, also if it has left. It is valid as long as the agent.
+  const WorkerContact& find(std::string_view name);
+  const WorkerContact& find(int id);
+  // Those that have not left, by id.
+  std::vector<WorkerContact> all();
+  // For the agent.
+  static std::optional<WorkerContact> find_present(MemberDirectory& directory, std::uint32_t id);
+
+  // Returns when the calls of this worker have ended, and then the functions that run here. From the first
+  // moment on others find it no more, and from then on it takes no calls. Throws DistNetworkError that names
+  // what has not ended at the deadline.
+  void leave(Deadline deadline, std::chrono::milliseconds timeout);
+
+ private:
+  const WorkerContact& learn(const MemberDirectory::Found& found);
+
+  const std::shared_ptr<Agent> agent_;
+  const std::shared_ptr<MemberDirectory> directory_;
+  std::mutex mutex_;
+  std::map<std::string, std::uint32_t, std::less<>> ids_;  // by name; protected by mutex_
+};
+
+}  // namespace dlaunch::internal
