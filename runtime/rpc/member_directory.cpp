@@ -87,7 +87,7 @@ std::vector<WorkerContact> MemberDirectory::all() {
   if (!keys_->check(keys))
     std::erase_if(keys, [&](const std::string& key) { return !keys_->check({&key, 1}); });
   std::vector<std::string> ids = keys_->multi_get(keys);
-  for (std::string& id : ids) id = "id/" + id;
+  for (std::string& id : ids) id.insert(0, "id/");
   std::vector<WorkerContact> all;
   for (const std::string& text : keys_->multi_get(ids)) {
     const std::optional<Found> member = parse(text);

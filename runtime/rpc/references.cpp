@@ -344,6 +344,10 @@ std::shared_ptr<References::Handle> References::Arrived::handle(const ReferenceI
 
 std::shared_ptr<References::Arrived> References::arrive(std::uint32_t from,
                                                         std::span<const PassedReference> references) {
+  if (references.empty()) {  // as in most calls: nothing is made for it, and nothing locked
+    static Arrived& none = *new Arrived(nullptr);
+    return {std::shared_ptr<void>(), &none};
+  }
   std::shared_ptr<Arrived> arrived(new Arrived(shared_from_this()));
   bool is_complete = true;
   change([&](ReferenceTable& table, ReferenceTable::Actions& actions) {

@@ -74,7 +74,7 @@ class References : public std::enable_shared_from_this<References> {
    private:
     friend class References;
     explicit Arrived(std::shared_ptr<References> owner) : owner_(std::move(owner)) {}
-    const std::shared_ptr<References> owner_;
+    const std::shared_ptr<References> owner_;  // null: there are no ids
     std::vector<ReferenceId> ids_;
   };
   // Null: a sender has given the message up.
