@@ -19,9 +19,8 @@ using namespace dlaunch::internal;
 // As LibTorch's dtypes: some have no size.
 std::size_t element_size(std::int8_t type) {
   constexpr std::size_t sizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 0, 0, 0, 2};
-  return type >= 0 && static_cast<std::size_t>(type) < std::size(sizes)
-             ? sizes[static_cast<std::size_t>(type)]
-             : 0;
+  const auto number = static_cast<std::uint8_t>(type);  // negative ones are above all
+  return number < std::size(sizes) ? sizes[number] : 0;
 }
 
 void check(const TensorBytes& tensor) {

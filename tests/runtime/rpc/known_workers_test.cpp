@@ -152,7 +152,7 @@ TEST(KnownWorkers, ASecondOneOfANameOrARankIsRejected) {
   const auto results = run_group(3, [](int rank, Steps& steps) -> std::string {
     if (rank > 0) steps.await("ps is here");
     if (rank == 1) {
-      const std::string said = text_of([] { join_as("ps"); });
+      std::string said = text_of([] { join_as("ps"); });
       join_as("one");  // under another name
       REQUIRE(rpc_sync("ps", plus, 1, 1) == 2);
       rpc::shutdown();
@@ -160,7 +160,7 @@ TEST(KnownWorkers, ASecondOneOfANameOrARankIsRejected) {
       return said;
     }
     if (rank == 2) {
-      const std::string said = text_of([] { join_as("two", 5); });
+      std::string said = text_of([] { join_as("two", 5); });
       steps.done("rejected 2");
       return said;
     }

@@ -21,7 +21,7 @@ class Members : public ::testing::Test {
     const std::string& address = alive_->address();
     const std::size_t space = address.find(' ');
     const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(space + 1)));
-    const WorkerContact worker{
+    WorkerContact worker{
         name,
         id,
         "h",
@@ -97,6 +97,7 @@ TEST_F(Members, ANameIsFreeAgainWhenItsWorkerIsDead) {
 
 TEST_F(Members, OneOfManyGetsAName) {
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::atomic<int> joined = 0;
   for (int i = 0; i < 8; ++i) threads.emplace_back([&] { joined += error_of_join("ps") == "none" ? 1 : 0; });
   for (std::thread& thread : threads) thread.join();
