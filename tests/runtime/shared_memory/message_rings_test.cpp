@@ -168,6 +168,16 @@ TEST_F(MessageRingsTest, AnInterruptEndsASleep) {
   sleeper.join();
 }
 
+TEST_F(MessageRingsTest, ARankYieldsOnlyToOneOfItsSchedulingGroupToWhichItHasSent) {
+  EXPECT_FALSE(sender_.can_yield()) << "it has sent nothing";
+  ASSERT_TRUE(put(1, 8));
+  EXPECT_FALSE(sender_.can_yield()) << "the receiver's group is not known";
+  EXPECT_FALSE(receiver_.can_yield()) << "it has sent nothing";
+  EXPECT_TRUE(sender_.can_yield());
+  ++segment_->control(1).message_bell.scheduling_group;
+  EXPECT_FALSE(sender_.can_yield()) << "the receiver is in another group";
+}
+
 TEST_F(MessageRingsTest, AWithdrawalIsSeenByAllRanks) {
   EXPECT_FALSE(receiver_.has_withdrawn(0));
   if (!sender_.may_lend()) GTEST_SKIP() << "the ranks do not read each other's memory here";
