@@ -21,12 +21,12 @@ bool carries(pid_t pid, JobMark mark) {
   return prlimit(pid, RLIMIT_LOCKS, nullptr, &locks) == 0 && locks.rlim_cur == mark;
 }
 
-// Every marked process is in a worker's process group or one made below it, except the keeper and a worker
-// that was cloned a moment ago. So its group belongs to the job, unless it is the keeper's or this process's.
+// Every marked process is in a worker's session or one made below it, except the keeper and a worker that was
+// cloned a moment ago. So its process group belongs to the job, unless it is the keeper's or this process's.
 void kill_with_group(pid_t pid, pid_t spared) {
   const pid_t group = getpgid(pid);
   kill(pid, SIGKILL);
-  if (group > 1 && group != spared && group != getpgrp()) kill(-group, SIGKILL);
+  if (group > 1 && group != spared && group != getpgrp() && getsid(pid) != getsid(0)) kill(-group, SIGKILL);
 }
 
 }  // namespace

@@ -100,8 +100,7 @@ bool KeeperProcess::take_command() {
   if (!read_frame(frame, fds)) return false;
   std::vector<char> body(std::min(frame.length, max_body));
   if (frame.length > max_body || !read_all(body.data(), body.size())) return false;
-  // A worker must have its process group before a signal can reach it, and its start is reported before its
-  // end.
+  // A worker must have its session before a signal can reach it, and its start is reported before its end.
   if (frame.kind != FrameKind::spawn && pending_execs_.descriptor() >= 0) {
     pending_execs_.await(lease_left(start_patience_ms));
     report_started();
@@ -220,8 +219,8 @@ void KeeperProcess::signal_all(int signo) {
   report_rest(true);
 }
 
-// Uses SIGSTOP, which no process can catch. SIGTSTP would have no effect on process groups whose parents are
-// in other sessions: those of daemons.
+// Uses SIGSTOP, which no process can catch. SIGTSTP would have no effect on the workers, because the parents
+// of their process groups are in other sessions.
 void KeeperProcess::suspend(bool stop) {
   std::set<pid_t> done;
   std::size_t before = 0;

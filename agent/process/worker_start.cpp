@@ -114,14 +114,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) void prefer_nodes
 // continues: it calls nothing of the C library that writes anything, errno included.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(void* argument) {
   auto& plan = *static_cast<ChildPlan*>(argument);
-  // One session for all workers: Linux makes a scheduling group of each (autogroups), and sched_yield(), with
-  // which ranks wait where there are more of them than processors, reaches only threads of its own group.
-  // Only the leader of a session can have a controlling terminal.
-  if (plan.start.owns_terminal) {
-    raw_syscall(SYS_setsid);
-  } else {
-    raw_syscall(SYS_setpgid, 0, 0);
-  }
+  raw_syscall(SYS_setsid);
   // Before the check of the parent: if the keeper died in between, no signal would come.
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (raw_syscall(SYS_getppid) != plan.keeper) leave();

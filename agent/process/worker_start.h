@@ -39,8 +39,7 @@ struct WorkerStart {
 
 struct ChildPlan;
 
-// A worker before its exec. It leads a process group in this process's session (if it owns the
-// terminal: a session), and dies with this process. It runs in this
+// A worker before its exec. It has a session of its own, and dies with this process. It runs in this
 // process's memory while this process continues: waiting for each exec (CLONE_VFORK, posix_spawn) would run
 // the starts one after the other. REQUIRES: the worker has called exec or ended before this is destroyed.
 class StartingWorker {

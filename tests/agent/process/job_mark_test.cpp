@@ -51,33 +51,6 @@ TEST(JobMark, FindsProcessesByTheMarkAlone) {
   EXPECT_EQ(kill_marked_processes(other), std::vector<pid_t>{other_process});
 }
 
-// As workers are: process groups in the keeper's session.
-TEST(JobMark, KillsTheWholeProcessGroupOfAMarkedProcess) {
-  const JobMark mark = make_job_mark();
-  if (mark == no_job_mark) GTEST_SKIP() << "limits on file locks cannot be set here";
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  const pid_t worker = fork();
-  if (worker == 0) {
-    setpgid(0, 0);
-    const pid_t unmarked = fork();
-    if (unmarked > 0) {
-      carry(mark);
-      if (write(ends[1], &unmarked, sizeof unmarked) != sizeof unmarked) _exit(1);
-    }
-    for (;;) pause();
-  }
-  close(ends[1]);
-  pid_t unmarked = 0;
-  ASSERT_EQ(read(ends[0], &unmarked, sizeof unmarked), static_cast<ssize_t>(sizeof unmarked));
-  EXPECT_EQ(getsid(worker), getsid(0));
-  EXPECT_EQ(kill_marked_processes(mark), std::vector<pid_t>{worker});
-  EXPECT_EQ(waitpid(worker, nullptr, 0), worker);
-  char byte = 0;
-  EXPECT_EQ(read(ends[0], &byte, 1), 0) << "a process of its group lives";
-  close(ends[0]);
-}
-
 TEST(JobMark, AJobInsideAJobKeepsTheOuterMark) {
   const pid_t child = fork();
   if (child == 0) {

@@ -11,7 +11,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <sstream>
-#include <utility>
 
 #include "tests/store/client/temporary_folder.h"
 
@@ -57,26 +56,19 @@ class WorkerStartTest : public testing::Test {
   std::string what_;
 };
 
-TEST_F(WorkerStartTest, AWorkerLeadsAProcessGroupOfThisSession) {
-  for (const bool owns_terminal : {false, true}) {
-    WorkerStart start;
-    start.owns_terminal = owns_terminal;
-    std::istringstream said(run({"sh", "-c",
-                                 "read -r pid name state parent group session rest < /proc/$$/stat; "
-                                 "echo $pid $parent $group $session"},
-                                std::move(start)));
-    pid_t pid = 0;
-    pid_t parent = 0;
-    pid_t group = 0;
-    pid_t session = 0;
-    said >> pid >> parent >> group >> session;
-    EXPECT_EQ(pid, pid_);
-    EXPECT_EQ(parent, getpid());
-    EXPECT_EQ(group, pid_);
-    EXPECT_EQ(session, owns_terminal ? pid_ : getsid(0));
-    EXPECT_EQ(status_, 0);
-    EXPECT_EQ(error_, 0);
-  }
+TEST_F(WorkerStartTest, AWorkerLeadsASessionOfItsOwn) {
+  std::istringstream said(run({"sh", "-c",
+                               "read -r pid name state parent group session rest < /proc/$$/stat; "
+                               "echo $pid $parent $session"}));
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t session = 0;
+  said >> pid >> parent >> session;
+  EXPECT_EQ(pid, pid_);
+  EXPECT_EQ(parent, getpid());
+  EXPECT_EQ(session, pid_);
+  EXPECT_EQ(status_, 0);
+  EXPECT_EQ(error_, 0);
 }
 
 TEST_F(WorkerStartTest, IgnoresASignalOnlyIfTheCallerOfDlaunchDid) {
