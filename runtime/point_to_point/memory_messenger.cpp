@@ -202,7 +202,7 @@ bool MemoryMessenger::spin_for(const Work& work) {
   return false;
 }
 
-// Whether it has ended. To ranks that wait for a processor.
+// Whether it has ended. Other ranks of this processor run meanwhile.
 bool MemoryMessenger::yield_for(const Work& work) {
   {
     const std::lock_guard lock(mutex_);

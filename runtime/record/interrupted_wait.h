@@ -20,7 +20,7 @@ inline constexpr std::size_t call_code_size = 16;
 std::optional<int> waiting_call(std::span<const std::uint8_t, call_code_size> code);
 
 // At the end of a signal handler, with its third argument. If the handler has interrupted such a call, the
-// thread makes it again with the same arguments. A limit in time begins anew then, unless the call has noted
+// thread makes it again with the same arguments. A time limit then starts again, unless the call has noted
 // what was left of it. Does nothing on processors other than x86-64, and for code outside of ELF objects.
 // Async-signal-safe.
 void repeat_interrupted_wait(void* context);

@@ -116,19 +116,11 @@ class StoreForBackend final : public BackendStore {
       : store_(std::move(store)), check_(std::move(check)) {}
 
   void set(const std::string& key, const std::string& value) override {
-    try {
-      store_->set(key, value);
-    } catch (const StoreError& e) {
-      throw store_error(e);
-    }
+    with_store_errors([&] { store_->set(key, value); });
   }
   std::string get(const std::string& key, Deadline deadline) override {
     wait({&key, 1}, deadline);
-    try {
-      return store_->get(key);
-    } catch (const StoreError& e) {
-      throw store_error(e);
-    }
+    return with_store_errors([&] { return store_->get(key); });
   }
   void wait(std::span<const std::string> keys, Deadline deadline) override {
     constexpr auto turn = std::chrono::milliseconds(200);

@@ -94,15 +94,6 @@ DistStoreError store_error(const StoreError& error) { return DistStoreError(erro
 
 namespace {
 
-template <class Call>
-auto attempt(const Call& call) {
-  try {
-    return call();
-  } catch (const StoreError& e) {
-    throw store_error(e);
-  }
-}
-
 // Of several keys that a caller waits for, the one that is shown.
 std::string_view first_of(std::span<const std::string> keys) {
   return keys.empty() ? std::string_view() : std::string_view(keys.front());
@@ -122,18 +113,18 @@ class OwnStore : public Interface, public HasStore {
   explicit OwnStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
 
   void set(const std::string& key, const std::string& value) override {
-    attempt([&] { store_->set(key, value); });
+    with_store_errors([&] { store_->set(key, value); });
   }
   std::string get(const std::string& key) override {
     const KeyWaitRecord waiting(key);
-    return attempt([&] { return store_->get(key); });
+    return with_store_errors([&] { return store_->get(key); });
   }
   std::int64_t add(const std::string& key, std::int64_t amount) override {
-    return attempt([&] { return store_->add(key, amount); });
+    return with_store_errors([&] { return store_->add(key, amount); });
   }
   std::string compare_set(const std::string& key, const std::string& expected,
                           const std::string& desired) override {
-    return attempt([&] { return store_->compare_set(key, expected, desired); });
+    return with_store_errors([&] { return store_->compare_set(key, expected, desired); });
   }
   bool wait_for(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
     const KeyWaitRecord waiting(first_of(keys));
@@ -147,44 +138,44 @@ class OwnStore : public Interface, public HasStore {
   }
   void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
     const KeyWaitRecord waiting(first_of(keys));
-    attempt([&] { store_->wait(keys, timeout); });
+    with_store_errors([&] { store_->wait(keys, timeout); });
   }
   bool check(std::span<const std::string> keys) override {
-    return attempt([&] { return store_->check(keys); });
+    return with_store_errors([&] { return store_->check(keys); });
   }
   bool delete_key(const std::string& key) override {
-    return attempt([&] { return store_->delete_key(key); });
+    return with_store_errors([&] { return store_->delete_key(key); });
   }
   std::int64_t num_keys() override {
-    return attempt([&] { return store_->num_keys(); });
+    return with_store_errors([&] { return store_->num_keys(); });
   }
   std::vector<std::string> list_keys() override {
-    return attempt([&] { return store_->list_keys(); });
+    return with_store_errors([&] { return store_->list_keys(); });
   }
   void append(const std::string& key, const std::string& value) override {
-    attempt([&] { store_->append(key, value); });
+    with_store_errors([&] { store_->append(key, value); });
   }
   std::vector<std::string> multi_get(std::span<const std::string> keys) override {
     const KeyWaitRecord waiting(first_of(keys));
-    return attempt([&] { return store_->multi_get(keys); });
+    return with_store_errors([&] { return store_->multi_get(keys); });
   }
   void multi_set(std::span<const std::string> keys, std::span<const std::string> values) override {
     require_as_many(keys, values);
-    attempt([&] { store_->multi_set(keys, values); });
+    with_store_errors([&] { store_->multi_set(keys, values); });
   }
   void queue_push(const std::string& key, const std::string& value) override {
-    attempt([&] { store_->queue_push(key, value); });
+    with_store_errors([&] { store_->queue_push(key, value); });
   }
   std::optional<std::string> queue_pop(const std::string& key, bool block) override {
     const KeyWaitRecord waiting(key);
-    return attempt([&] { return store_->queue_pop(key, block); });
+    return with_store_errors([&] { return store_->queue_pop(key, block); });
   }
   std::int64_t queue_len(const std::string& key) override {
-    return attempt([&] { return store_->queue_len(key); });
+    return with_store_errors([&] { return store_->queue_len(key); });
   }
   void barrier(const std::string& key, std::int64_t world_size) override {
     const KeyWaitRecord waiting(key);
-    attempt([&] { store_->barrier(key, world_size); });
+    with_store_errors([&] { store_->barrier(key, world_size); });
   }
   void set_timeout(std::chrono::milliseconds timeout) override { store_->set_timeout(timeout); }
   [[nodiscard]] std::chrono::milliseconds timeout() const override {
@@ -375,7 +366,7 @@ std::shared_ptr<TcpKeyValueStore> make_tcp_store(const std::string& host, std::u
   }
   const std::shared_ptr<const ServedStore> server = server_of(address, options);
   if (server) address.port = server->address.port;
-  return attempt([&]() -> std::shared_ptr<TcpKeyValueStore> {
+  return with_store_errors([&]() -> std::shared_ptr<TcpKeyValueStore> {
     TcpStoreOptions client;
     if (server) {
       client.server = address;
@@ -393,7 +384,7 @@ std::shared_ptr<TcpKeyValueStore> make_tcp_store(const std::string& host, std::u
 
 std::shared_ptr<KeyValueStore> make_file_store(const std::string& path, int world_size,
                                                std::chrono::milliseconds timeout) {
-  return attempt([&] {
+  return with_store_errors([&] {
     FileStoreOptions options;
     options.path = path;
     options.world_size = world_size;

@@ -20,4 +20,14 @@ std::shared_ptr<Store> connect_store(const Address& server, Deadline deadline);
 
 DistStoreError store_error(const StoreError& error);
 
+// The call's result. A StoreError that it throws becomes a DistStoreError.
+template <class Call>
+auto with_store_errors(const Call& call) {
+  try {
+    return call();
+  } catch (const StoreError& e) {
+    throw store_error(e);
+  }
+}
+
 }  // namespace dlaunch::internal

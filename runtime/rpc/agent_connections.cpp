@@ -109,7 +109,7 @@ Peer& Agent::peer(std::uint32_t id) {
   return known != nullptr ? *known : peers_.add({.name = "", .id = id, .host = "", .contact = {}}, hooks_);
 }
 
-// False: it is no worker that may be here.
+// False: the bytes are not those of a worker of this group.
 bool Agent::on_hello(Link& link, std::string_view bytes) {
   const std::optional<Hello> hello = parse_hello(bytes);
   if (!hello || hello->worker >= PeerTable::most_ids) return false;

@@ -7,20 +7,6 @@
 
 namespace dlaunch::internal {
 
-namespace {
-
-// What `ask` finds in the store.
-template <class Ask>
-auto asked(const Ask& ask) {
-  try {
-    return ask();
-  } catch (const StoreError& e) {
-    throw store_error(e);
-  }
-}
-
-}  // namespace
-
 const WorkerContact& KnownWorkers::learn(const MemberDirectory::Found& found) {
   const WorkerContact& worker = found.worker;
   agent_->learn(worker);
@@ -38,7 +24,7 @@ const WorkerContact& KnownWorkers::find(std::string_view name) {
     if (known != ids_.end() && !agent_->is_lost(known->second)) return agent_->worker(known->second);
   }
   if (name == agent_->self().name) return agent_->self();
-  const auto found = asked([&] { return directory_->find(name); });
+  const auto found = with_store_errors([&] { return directory_->find(name); });
   if (!found)
     throw DistError("there is no worker " + quoted(name) +
                     ": none has joined under this name yet; wait until it has");
@@ -49,18 +35,19 @@ const WorkerContact& KnownWorkers::find(int id) {
   const auto wanted = static_cast<std::uint32_t>(id);
   if (id >= 0 && agent_->knows(wanted)) return agent_->worker(wanted);
   const auto found =
-      id < 0 ? std::nullopt : asked([&] { return directory_->find(static_cast<std::uint32_t>(id)); });
+      id < 0 ? std::nullopt
+             : with_store_errors([&] { return directory_->find(static_cast<std::uint32_t>(id)); });
   if (!found)
     throw DistError("there is no worker " + std::to_string(id) + ": none has joined with this rank yet");
   return learn(*found);
 }
 
 std::vector<WorkerContact> KnownWorkers::all() {
-  return asked([&] { return directory_->all(); });
+  return with_store_errors([&] { return directory_->all(); });
 }
 
 std::optional<WorkerContact> KnownWorkers::find_present(MemberDirectory& directory, std::uint32_t id) {
-  const auto found = asked([&] { return directory.find(id); });
+  const auto found = with_store_errors([&] { return directory.find(id); });
   return found && !found->has_left ? std::optional(found->worker) : std::nullopt;
 }
 
@@ -71,7 +58,7 @@ void KnownWorkers::leave(Deadline deadline, std::chrono::milliseconds timeout) {
   };
   const bool calls_end = agent_->wait_for_calls(deadline);
   const std::string calls = agent_->waiting_calls();
-  asked([&] { return directory_->leave(agent_->self()), true; });
+  with_store_errors([&] { return directory_->leave(agent_->self()), true; });
   agent_->reject_calls();
   if (!calls_end) give_up(calls);
   if (!agent_->wait_until_idle(deadline, [] {})) give_up("functions that run here for other workers");

@@ -164,12 +164,7 @@ void RpcWorld::init(const std::string& name, const rpc::RpcOptions& options) {
     process_ = OwnProcess();
     if (member_) throw DistError("init_rpc: this process is already " + describe(member_->agent->self()));
   }
-  std::shared_ptr<Member> made;
-  try {
-    made = join(name, options);
-  } catch (const StoreError& e) {
-    throw store_error(e);
-  }
+  std::shared_ptr<Member> made = with_store_errors([&] { return join(name, options); });
   const std::lock_guard lock(mutex_);
   member_ = std::move(made);
   at_process_end<end_at_process_end>();

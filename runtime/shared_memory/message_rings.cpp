@@ -206,7 +206,10 @@ void MessageRings::wait(std::uint32_t seen, Deadline until) {
 
 bool MessageRings::can_yield() {
   if (!take_own_memory()) return false;
-  const std::uint32_t ours = own().message_bell.scheduling_group.load(std::memory_order_relaxed);
+  std::atomic<std::uint32_t>& published = own().message_bell.scheduling_group;
+  if (published.load(std::memory_order_relaxed) == 0)
+    published.store(scheduling_group(), std::memory_order_relaxed);
+  const std::uint32_t ours = published.load(std::memory_order_relaxed);
   return std::ranges::any_of(members_, [&](int member) {
     const Outward& ring = outward_[static_cast<std::size_t>(member)];
     return ring.memory > 0 &&
@@ -240,10 +243,7 @@ bool MessageRings::may_lend() {
 
 // Before this rank writes into its own control. False: there is no memory for that.
 bool MessageRings::take_own_memory() {
-  if (has_own_memory_) return true;
-  has_own_memory_ = populate_around(own_, sizeof(shared::Control));
-  if (has_own_memory_)
-    own().message_bell.scheduling_group.store(scheduling_group(), std::memory_order_relaxed);
+  if (!has_own_memory_) has_own_memory_ = populate_around(own_, sizeof(shared::Control));
   return has_own_memory_;
 }
 

@@ -86,8 +86,8 @@ class MessageRings {
     } while (std::chrono::steady_clock::now() < looks_end);
     wait(seen, until);
   }
-  // Whether sched_yield() can run a rank to which this one has sent (processors.h). Not while another thread
-  // puts.
+  // Whether sched_yield() can run a rank to which this one has sent, and which has called this, too
+  // (processors.h). Not while another thread puts.
   [[nodiscard]] bool can_yield();
   // The calling thread leaves its processor if another rank waited there last.
   void part_from_others();

@@ -13,7 +13,7 @@ namespace dlaunch::torch::internal {
 namespace {
 
 // The upper bits of an id are those of the worker that has made it. The others count from a random number, so
-// that a worker that was started anew makes no id of the one before.
+// that a worker that was restarted does not repeat the ids of the one before.
 constexpr int count_bits = 43;
 constexpr std::uint64_t count_mask = (std::uint64_t{1} << count_bits) - 1;
 constexpr std::size_t most_ended = 4096;

@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "dlaunch/error.h"
 #include "runtime/torch/data_parallel_impl.h"
@@ -69,9 +71,6 @@ void DataParallelImpl::scale_gradients() {
       gradient.mul_(join_->scale());
 }
 
-void DataParallelImpl::abandon_join() {
-  join_.reset();
-  group_.abort("rank " + std::to_string(group_.rank()) + " has left its Join without finish()");
-}
+void DataParallelImpl::abandon_join() { std::exchange(join_, std::nullopt)->abandon(); }
 
 }  // namespace dlaunch::torch::internal

@@ -3,6 +3,7 @@
 // own.
 #include <bit>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "dlaunch/error.h"
@@ -91,9 +92,6 @@ void FullyShardedImpl::take_part(const std::function<void()>& step, bool& is_due
   reject("a rank has announced what this version does not know", "join");
 }
 
-void FullyShardedImpl::abandon_join() {
-  join_.reset();
-  group_.abort("rank " + std::to_string(group_.rank()) + " has left its Join without finish()");
-}
+void FullyShardedImpl::abandon_join() { std::exchange(join_, std::nullopt)->abandon(); }
 
 }  // namespace dlaunch::torch::internal

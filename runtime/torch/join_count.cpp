@@ -28,6 +28,10 @@ void JoinCount::count(bool has_data) {
                   {.rank = group_.rank(), .operation = "join", .group = group_.name()});
 }
 
+void JoinCount::abandon() const {
+  group_.abort("rank " + std::to_string(group_.rank()) + " has left its Join without finish()");
+}
+
 int JoinCount::source() const {
   return static_cast<int>(std::ranges::find(with_data_, 1) - with_data_.begin());
 }

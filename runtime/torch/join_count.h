@@ -19,6 +19,9 @@ class JoinCount {
   // All ranks call it together. Throws DistError on all of them if it is asked to end early.
   void count(bool has_data);
 
+  // This rank has left the Join: the group ends, since the others would wait for it.
+  void abandon() const;
+
   [[nodiscard]] std::size_t with_data() const { return count_; }  // ranks, by the latest count
   [[nodiscard]] bool some_have_finished() const { return count_ < with_data_.size(); }
   // The lowest rank that had data by the latest count in which one had.

@@ -43,7 +43,7 @@ struct Block {
 DLAUNCH_EXPORT Block copy_of(const void* data, std::size_t size);
 
 // What the serialize() of a type keeps for all its objects in a message. Any thread. If it is destroyed
-// before on_sent(), the message is not sent: an argument was wrong, or there is no such worker.
+// before on_sent(), the message is not sent: an argument was wrong, or the worker does not exist.
 class MessageNote {
  public:
   MessageNote() = default;

@@ -38,7 +38,7 @@ std::string wrong_gradients(const Net& net) {
   return small_nets::differences(*net, wanted);
 }
 
-// What is wrong after three steps; the second one lays out the buckets anew.
+// What is wrong after three steps; the second one lays out the buckets again.
 std::string train(bool are_shared) {
   at::set_num_threads(1);
   init_process_group();
