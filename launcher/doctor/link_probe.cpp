@@ -66,8 +66,8 @@ Result<void> exchange_times(ProbeSocket& socket, LinkMeasurement& found) {
   const TimePoint deadline = steady_now() + answer_limit;
   std::vector<std::int64_t> times;
   for (int i = 0; i < pings; ++i) {
+    const TimePoint began = steady_now();  // first: what passes between the two looks counts as error
     const std::int64_t clock = wall_clock_ns();
-    const TimePoint began = steady_now();
     auto there = request(socket, 0, deadline);
     if (!there) return std::move(there).error();
     const std::int64_t took = (steady_now() - began).count();
