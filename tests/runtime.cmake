@@ -1,5 +1,5 @@
 # The runtime's own code, over threads.
-dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox nlohmann_json::nlohmann_json
+dlaunch_test(NAME runtime_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox nlohmann_json::nlohmann_json
   SOURCES
     runtime/api/any_test.cpp
     runtime/api/backend_name_test.cpp
@@ -87,7 +87,7 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/rendezvous/store_barrier_test.cpp)
 
 # The collectives and messages in shared memory, over threads.
-dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
+dlaunch_test(NAME shared_collectives_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
   SOURCES
     runtime/base/quick_clock_test.cpp
     runtime/hierarchical_collectives/hierarchical_call_test.cpp
@@ -110,7 +110,7 @@ dlaunch_test(NAME shared_collectives_test LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/shared_memory/shared_heap_test.cpp)
 
 # Data-parallel training, over threads.
-dlaunch_test(NAME data_parallel_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox
+dlaunch_test(NAME data_parallel_test THREADED LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox
   SOURCES
     runtime/data_parallel/bucket_memory_test.cpp
     runtime/data_parallel/comm_hooks_test.cpp
@@ -140,7 +140,7 @@ dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
     runtime/rpc_protocol/send_queue_test.cpp
     runtime/rpc_protocol/tensor_head_test.cpp)
 
-dlaunch_test(NAME rpc_agent_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core
+dlaunch_test(NAME rpc_agent_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core
   SOURCES
     runtime/base/block_memory_test.cpp
     runtime/rpc/agent_test.cpp
@@ -159,7 +159,7 @@ if(NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
 endif()
 
 # What it records, read as the agent reads it.
-dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
+dlaunch_test(NAME recorder_test THREADED LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
   SOURCES
     runtime/record/call_site_test.cpp
     runtime/record/crash_recorder_test.cpp
@@ -197,11 +197,11 @@ target_compile_definitions(public_api_test PRIVATE TEST_MODULES_DIR="${test_modu
   TEST_LIBRARY_NAME="libdlaunch.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 add_dependencies(public_api_test test_backend_example public_headers_alone)
 
-dlaunch_test(NAME key_value_store_test LABELS runtime LIBS dlaunch_runtime SOURCES runtime/rendezvous/key_value_store_test.cpp)
+dlaunch_test(NAME key_value_store_test THREADED LABELS runtime LIBS dlaunch_runtime SOURCES runtime/rendezvous/key_value_store_test.cpp)
 add_dependencies(key_value_store_test dlaunch_store_server_module)
 
 if(TARGET dlaunch_backend_gloo)
-  dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120
+  dlaunch_test(NAME gloo_transport_test THREADED LABELS runtime TIMEOUT 120
   SOURCES
     runtime/gloo/connection_test.cpp
     runtime/gloo/endpoint_test.cpp

@@ -37,30 +37,30 @@ dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries} dlaunch_l
 dlaunch_test(NAME status_page_test LABELS store LIBS dlaunch_status_page nlohmann_json::nlohmann_json
   SOURCES store/server/status_page_test.cpp)
 target_compile_definitions(status_page_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
-dlaunch_test(NAME uv_loop_test LABELS store LIBS dlaunch_loop
+dlaunch_test(NAME uv_loop_test THREADED LABELS store LIBS dlaunch_loop
   SOURCES
     store/loop/uv_addresses_test.cpp
     store/loop/uv_connections_test.cpp
     store/loop/uv_listeners_test.cpp
     store/loop/uv_loop_test.cpp
     store/loop/uv_poller_test.cpp)
-dlaunch_test(NAME tcp_store_test LABELS store LIBS ${store_libraries}
+dlaunch_test(NAME tcp_store_test THREADED LABELS store LIBS ${store_libraries}
   SOURCES
     store/client/blocking_socket_test.cpp
     store/client/tcp_client_test.cpp
     store/client/tcp_store_test.cpp)
-dlaunch_test(NAME stores_test LABELS store LIBS ${store_libraries}
+dlaunch_test(NAME stores_test THREADED LABELS store LIBS ${store_libraries}
   SOURCES
     store/client/error_text_test.cpp
     store/client/hash_store_test.cpp
     store/client/prefix_store_test.cpp
     store/client/store_test.cpp
     store/client/stores_test.cpp)
-dlaunch_test(NAME hosted_store_test LABELS store LIBS ${store_libraries}
+dlaunch_test(NAME hosted_store_test THREADED LABELS store LIBS ${store_libraries}
   SOURCES
     store/server/hosted_store_test.cpp
     store/server/store_host_test.cpp)
-dlaunch_test(NAME file_store_test LABELS store LIBS dlaunch_tcp_store
+dlaunch_test(NAME file_store_test THREADED LABELS store LIBS dlaunch_tcp_store
   SOURCES
     store/client/file_record_test.cpp
     store/client/file_store_test.cpp
