@@ -13,6 +13,7 @@ dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries} dlaunch_l
     store/base/locked_dir_test.cpp
     store/base/log_test.cpp
     store/base/out_queue_test.cpp
+    store/base/process_stat_test.cpp
     store/base/random_test.cpp
     store/base/result_test.cpp
     store/base/shared_bytes_test.cpp

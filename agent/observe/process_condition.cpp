@@ -7,35 +7,17 @@
 #include <sstream>
 #include <string>
 
+#include "store/base/process_stat.h"
 #include "store/base/small_file.h"
 
 namespace dlaunch::agent {
 
 namespace {
 
-struct Stat {
-  char state = '?';
-  unsigned flags = 0;
-};
-
-// Behind the name in /proc/PID/stat: the state's letter, five numbers, the flags. None: no such process.
-std::optional<Stat> stat_of(std::int64_t pid) {
-  constexpr std::size_t enough = 1024;
-  const auto stat = read_plain_file("/proc/" + std::to_string(pid) + "/stat", enough);
-  if (!stat) return std::nullopt;
-  std::istringstream fields(stat->text.substr(std::min(stat->text.size(), stat->text.rfind(')') + 1)));
-  Stat found;
-  std::string skip;
-  fields >> found.state;
-  for (int i = 0; i < 5; ++i) fields >> skip;
-  fields >> found.flags;
-  return found;
-}
-
 // The flags show the end earlier than the state does.
-bool has_ended(const std::optional<Stat>& stat) {
-  constexpr unsigned exiting = 0x4;  // PF_EXITING
-  return !stat || stat->state == 'Z' || stat->state == 'X' || (stat->flags & exiting) != 0;
+bool has_ended(const std::optional<ProcessStat>& stat) {
+  constexpr std::uint64_t exiting = 0x4;  // PF_EXITING
+  return !stat || stat->has_ended() || (stat->flags & exiting) != 0;
 }
 
 // " (futex_wait_queue)"; empty: it may not be read.
@@ -48,13 +30,13 @@ std::string kernel_function(std::int64_t pid) {
 }  // namespace
 
 Condition condition_of(std::int64_t pid) {
-  const auto stat = stat_of(pid);
+  const auto stat = process_stat(pid);
   if (has_ended(stat)) return Condition::ended;
   return stat->state == 'T' || stat->state == 't' ? Condition::stopped : Condition::runs;
 }
 
 std::string state_of(std::int64_t pid) {
-  const auto stat = stat_of(pid);
+  const auto stat = process_stat(pid);
   if (has_ended(stat)) return "";
   switch (stat->state) {
     case 'T':

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -17,6 +16,7 @@
 #include <optional>
 
 #include "store/base/number.h"
+#include "store/base/process_stat.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -43,31 +43,6 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   return numbers;
 }
 
-struct Stat {
-  char state = '?';
-  pid_t parent = 0;
-  std::uint64_t birth = 0;
-};
-
-// The command's name, in parentheses, may itself contain parentheses and blanks: the fields begin after the
-// last closing one.
-std::optional<Stat> stat_of(pid_t pid) {
-  const auto text = read_small_file("/proc/" + std::to_string(pid) + "/stat");
-  if (!text) return std::nullopt;
-  const auto close = text->rfind(')');
-  Stat stat;
-  int parent = 0;
-  unsigned long long birth = 0;  // NOLINT(google-runtime-int): sscanf's
-  if (close == std::string::npos ||
-      std::sscanf(text->c_str() + close + 1,
-                  " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                  &stat.state, &parent, &birth) != 3)
-    return std::nullopt;
-  stat.parent = parent;
-  stat.birth = birth;
-  return stat;
-}
-
 // Our own number in /proc. It differs from getpid() if /proc was mounted outside our process namespace
 // ("unshare --pid" without --mount-proc): then all its numbers are those of the outer namespace.
 pid_t own_number() {
@@ -84,7 +59,7 @@ using Tree = std::map<pid_t, std::vector<pid_t>>;  // children by parent
 Tree children_by_parent() {
   Tree tree;
   for (pid_t pid : numbers_in("/proc")) {
-    if (const auto stat = stat_of(pid)) tree[stat->parent].push_back(pid);
+    if (const auto stat = process_stat(pid)) tree[stat->parent].push_back(pid);
   }
   return tree;
 }
@@ -150,8 +125,8 @@ std::vector<pid_t> listed_children_of(pid_t pid) {
 
 bool is_zombie(pid_t pid) {
   if (proc_is_foreign()) return false;  // a signal to a zombie has no effect
-  const auto stat = stat_of(pid);
-  return !stat || stat->state == 'Z' || stat->state == 'X';
+  const auto stat = process_stat(pid);
+  return !stat || stat->has_ended();
 }
 
 }  // namespace
@@ -192,8 +167,8 @@ int kill_descendants(const std::vector<pid_t>& spared) {
 std::optional<std::uint64_t> birth_of(pid_t pid) {
   if (proc_is_foreign())
     return kill(pid, 0) == 0 || errno == EPERM ? std::optional<std::uint64_t>(0) : std::nullopt;
-  const auto stat = stat_of(pid);
-  if (!stat || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
+  const auto stat = process_stat(pid);
+  if (!stat || stat->has_ended()) return std::nullopt;
   return stat->birth;
 }
 
@@ -207,8 +182,8 @@ std::string name_process(pid_t pid) {
 
 std::string explain_process(pid_t pid) {
   std::string name = name_process(pid);
-  const auto stat = proc_is_foreign() ? std::nullopt : stat_of(pid);
-  if (stat && stat->state == 'Z') return "";
+  const auto stat = proc_is_foreign() ? std::nullopt : process_stat(pid);
+  if (stat && stat->has_ended()) return "";
   if (!stat || !name.ends_with(')')) return name;
   name.pop_back();
   name += stat->state == 'D' ? "; uninterruptible" : "; state " + std::string(1, stat->state);

@@ -14,6 +14,7 @@
 #include "launcher/commands/debugger_output.h"
 #include "launcher/machine/program_output.h"
 #include "store/base/number.h"
+#include "store/base/process_stat.h"
 #include "store/base/small_file.h"
 #include "store/client/steady_time.h"
 
@@ -62,9 +63,7 @@ ThreadDump thread_of(const std::string& folder, std::int64_t tid) {
   ThreadDump thread;
   thread.tid = tid;
   thread.name = text_of(folder + "/comm");
-  const std::string stat = text_of(folder + "/stat");
-  const std::size_t name_end = stat.rfind(") ");
-  if (name_end != std::string::npos && name_end + 2 < stat.size()) thread.state = stat[name_end + 2];
+  if (const auto stat = parse_process_stat(text_of(folder + "/stat"))) thread.state = stat->state;
   const std::string waits_in = text_of(folder + "/wchan");
   if (waits_in != "0") thread.waits_in = waits_in;
   const std::string call = text_of(folder + "/syscall");

@@ -5,10 +5,9 @@
 
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
-#include <sstream>
-#include <string>
+
+#include "store/base/process_stat.h"
 
 namespace dlaunch::launcher {
 
@@ -20,28 +19,13 @@ ProcessTable ProcessTable::read() {
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   while (const dirent* entry = readdir(proc.get())) {  // NOLINT(concurrency-mt-unsafe): our own directory
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
-    std::ifstream file(std::string("/proc/") + entry->d_name + "/stat");
-    std::string line;
-    if (!std::getline(file, line)) continue;  // it has ended meanwhile
-    // The name, in parentheses, may contain any characters.
-    std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
-    std::string skip;
-    pid_t parent = 0;
-    double user = 0;
-    double system = 0;
-    std::uint64_t pages = 0;
-    ProcessUse use;
-    use.processes = 1;
-    fields >> skip >> parent;                                  // state, parent
-    for (int i = 0; i < 9; ++i) fields >> skip;                // to cmajflt
-    fields >> user >> system >> skip >> skip >> skip >> skip;  // to nice
-    fields >> use.threads >> skip >> skip >> skip >> pages;    // threads, itrealvalue, starttime, vsize, rss
-    if (!fields) continue;
-    use.cpu_s = (user + system) / ticks;
-    use.memory = pages * page;
     const auto pid = static_cast<pid_t>(std::atol(entry->d_name));
+    const auto stat = process_stat(pid);
+    if (!stat) continue;  // it has ended meanwhile
+    const ProcessUse use{1, stat->threads, static_cast<double>(stat->user + stat->system) / ticks,
+                         stat->resident_pages * page};
     table.own_[pid] = use;
-    table.children_.emplace(parent, pid);
+    table.children_.emplace(stat->parent, pid);
   }
   return table;
 }
