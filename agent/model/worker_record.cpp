@@ -115,6 +115,11 @@ WorkerRecord::Lost lost_of(const page::Header& header) {
 
 }  // namespace
 
+std::int64_t WorkerRecord::unix_ns(std::int64_t steady_ns) const {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(steady_ns) +
+                                   static_cast<std::uint64_t>(unix_minus_steady_ns));
+}
+
 const WorkerRecord::Group* WorkerRecord::group(std::uint32_t id) const {
   const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.id == id; });
   return found == groups.end() ? nullptr : &*found;

@@ -78,6 +78,8 @@ struct WorkerRecord {
   Lost lost;
   bool left_in_exception = false;  // it left its groups during an exception
   std::int64_t unix_minus_steady_ns = 0;
+  // A time of the worker's steady clock, since 1970 by its host's. The page may hold any numbers.
+  [[nodiscard]] std::int64_t unix_ns(std::int64_t steady_ns) const;
   std::int64_t joined_ns = 0;     // when it last called init_process_group, for the whole job
   std::int64_t first_ns = 0;      // when its first operation began; 0: none has
   std::int64_t key_since_ns = 0;  // since when it waits for a key of a store; 0: it does not

@@ -31,12 +31,6 @@ std::string counts_text(const page::CallCounts& counts) {
          " used, " + std::to_string(counts.pending) + " pending";
 }
 
-// Times of the worker's steady clock, since 1970 by its host's.
-std::int64_t unix_ns(const agent::WorkerRecord& record, std::int64_t steady_ns) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(steady_ns) +
-                                   static_cast<std::uint64_t>(record.unix_minus_steady_ns));
-}
-
 }  // namespace
 
 std::string calls_text(const agent::WorkerRecord& record, std::int64_t now_ns) {
@@ -66,8 +60,8 @@ Json calls_json(const agent::WorkerRecord& record) {
                      {"worker", call.worker},
                      {"function", call.function},
                      {"state", agent::describe(call.state)},
-                     {"time_began_ns", unix_ns(record, call.began_ns)},
-                     {"time_ended_ns", call.is_open() ? Json() : Json(unix_ns(record, call.ended_ns))}});
+                     {"time_began_ns", record.unix_ns(call.began_ns)},
+                     {"time_ended_ns", call.is_open() ? Json() : Json(record.unix_ns(call.ended_ns))}});
   }
   return {{"id", remote.id},
           {"worker", remote.worker},

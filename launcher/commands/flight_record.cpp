@@ -91,10 +91,6 @@ Json frames_of(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
 Json entry_json(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
   const WorkerRecord::Group* group = record.group(entry.group);
   const bool p2p = page::is_point_to_point(entry.operation);
-  const auto on_the_wall = [&](std::int64_t ns) {
-    return static_cast<std::int64_t>(static_cast<std::uint64_t>(ns) +
-                                     static_cast<std::uint64_t>(record.unix_minus_steady_ns));
-  };
   const Json dtype =
       entry.dtype < dtype_names.size() ? Json::array({dtype_names[entry.dtype]}) : Json::array();
   const Json nothing = Json::array();
@@ -107,9 +103,9 @@ Json entry_json(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
       {"p2p_seq_id", p2p ? entry.sequence : 0},
       {"op_id", entry.sequence},
       {"profiling_name", profiling_name(entry, group)},
-      {"time_created_ns", on_the_wall(entry.created_ns)},
-      {"time_discovered_started_ns", state == scheduled ? Json() : Json(on_the_wall(entry.created_ns))},
-      {"time_discovered_completed_ns", entry.ended_ns > 0 ? Json(on_the_wall(entry.ended_ns)) : Json()},
+      {"time_created_ns", record.unix_ns(entry.created_ns)},
+      {"time_discovered_started_ns", state == scheduled ? Json() : Json(record.unix_ns(entry.created_ns))},
+      {"time_discovered_completed_ns", entry.ended_ns > 0 ? Json(record.unix_ns(entry.ended_ns)) : Json()},
       {"input_sizes", in_list(entry.input)},
       {"input_dtypes", entry.input > 0 ? dtype : nothing},
       {"output_sizes", in_list(entry.output)},

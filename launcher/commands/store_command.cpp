@@ -18,6 +18,7 @@
 #include "launcher/machine/process_limits.h"
 #include "launcher/node/secret.h"
 #include "launcher/node/tls.h"
+#include "store/base/address.h"
 #include "store/base/log.h"
 #include "store/base/overloaded.h"
 #include "store/client/error_text.h"
@@ -72,8 +73,6 @@ class StatusLines final : public TimerHandler {
   std::uint64_t last_requests_ = 0;
 };
 
-bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
-
 int serve(const StoreServe& how, const std::string& secret) {
   raise_descriptor_limit();
   UvLoop loop;
@@ -100,7 +99,7 @@ int serve(const StoreServe& how, const std::string& secret) {
             .with_hint("choose another --port (0 takes any that is free), or a --host of this machine")
             .message());
   }
-  if (secret.empty() && !std::all_of(listening->addresses.begin(), listening->addresses.end(), is_loopback))
+  if (secret.empty() && !are_loopback(listening->addresses))
     log::info("no secret: everybody who can connect to " + to_string({how.address.host, listening->port}) +
               " can read and change all keys; set one with --token-file=FILE");
   for (const int signo : {SIGTERM, SIGINT, SIGHUP}) {

@@ -29,6 +29,7 @@
 #include "launcher/machine/local_addresses.h"
 #include "launcher/machine/machine.h"
 #include "launcher/machine/program_output.h"
+#include "store/base/address.h"
 #include "store/base/text.h"
 
 namespace dlaunch::launcher {
@@ -52,8 +53,6 @@ std::string describe_limit(rlim_t limit) {
 }
 
 // --- names and addresses ---
-
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 std::set<std::string> resolved(const std::string& name, std::string& why) {
   std::set<std::string> addresses;

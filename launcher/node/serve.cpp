@@ -10,17 +10,12 @@
 #include "launcher/machine/port_owner.h"
 #include "launcher/remote/local_host.h"
 #include "launcher/scheduler/pod_name.h"
+#include "store/base/address.h"
 #include "store/base/header_text.h"
 #include "store/base/log.h"
 
 namespace dlaunch::launcher {
 namespace {
-
-bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
-
-bool is_reachable(const Network::Listening& listening) {
-  return !std::all_of(listening.addresses.begin(), listening.addresses.end(), is_loopback);
-}
 
 bool is_alone(const agent::JobSpec& job) { return job.nnodes + job.spares == 1; }
 
@@ -28,9 +23,7 @@ bool is_alone(const agent::JobSpec& job) { return job.nnodes + job.spares == 1; 
 // address: then the store listens on all interfaces.
 Result<Network::Listening> listen_at(StoreServer& server, const Address& address, bool alone) {
   auto listening = server.listen(address);
-  const bool loopback_meant = is_loopback(address) || address.host == "localhost";
-  if (!listening || alone || loopback_meant ||
-      !std::all_of(listening->addresses.begin(), listening->addresses.end(), is_loopback))
+  if (!listening || alone || is_loopback(address.host) || !are_loopback(listening->addresses))
     return listening;
   server.close();
   log::info(address.host + " is a loopback address here: the store listens on all interfaces");
@@ -94,7 +87,7 @@ Result<Served> serve_anywhere(StoreServer& server, JobPlan& plan) {
     return name_port_owner(std::move(listening).error(), plan.own.port)
         .with_hint("choose a free port with --master-port");
   plan.own.port = listening->port;
-  return Served{0, is_reachable(*listening)};
+  return Served{0, !are_loopback(listening->addresses)};
 }
 
 }  // namespace
@@ -121,7 +114,7 @@ Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
       job.endpoints[i].port = listening->port;
       job.master = job.endpoints.front();
       log::debug("the store listens at " + to_string(job.endpoints[i]));
-      return Served{i, is_reachable(*listening)};
+      return Served{i, !are_loopback(listening->addresses)};
     }
     log::debug(listening.error().message());
     // If it is in use, then by another agent of this job on this machine; otherwise the Join reports it. A

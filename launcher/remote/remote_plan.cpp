@@ -8,6 +8,7 @@
 #include "launcher/flags/shell_words.h"
 #include "launcher/flags/value_parsers.h"
 #include "launcher/scheduler/job_port.h"
+#include "store/base/address.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -34,10 +35,6 @@ bool sets_a_flag(const std::string& variable) {
     return names;
   }();
   return all.contains(variable);
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 std::string hex(std::uint64_t number) {

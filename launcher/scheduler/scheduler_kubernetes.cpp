@@ -4,13 +4,9 @@
 #include "launcher/flags/value_parsers.h"
 #include "launcher/scheduler/pod_name.h"
 #include "launcher/scheduler/scheduler_allocation.h"
+#include "store/base/address.h"
 
 namespace dlaunch::launcher {
-namespace {
-
-bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127."); }
-
-}  // namespace
 
 // For operators before Kubeflow's Training v1.7; newer ones set PET_*, the variables of flags.
 AllocationResult pytorch_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env) {

@@ -8,20 +8,18 @@
 #include <utility>
 
 #include "runtime/store_server/store_server.h"
+#include "store/base/address.h"
 #include "store/server/store_host.h"
 
 namespace {
 
 using namespace dlaunch::internal;
 
-bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
-
 // A name that only this machine resolves to its loopback interface (Debian's /etc/hosts does so for the
 // machine's own name) is useless to other machines: then the server binds all interfaces.
 Result<std::unique_ptr<StoreHost>> serve(const Address& address) {
   auto host = StoreHost::start(address);
-  const bool loopback_meant = is_loopback(address) || address.host == "localhost";
-  if (!host || loopback_meant || !std::ranges::all_of((*host)->addresses(), is_loopback)) return host;
+  if (!host || is_loopback(address.host) || !are_loopback((*host)->addresses())) return host;
   const std::uint16_t port = (*host)->port();
   host->reset();  // frees the port
   return StoreHost::start({"*", port});

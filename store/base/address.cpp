@@ -1,5 +1,8 @@
 #include "store/base/address.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -65,6 +68,18 @@ Result<Address> parse_address(std::string_view text, std::uint16_t default_port)
     address.port = *number;
   }
   return address;
+}
+
+bool is_loopback(const std::string& host) {
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24U == 127;
+  in6_addr v6{};
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return host == "localhost";
+}
+
+bool are_loopback(std::span<const Address> all) {
+  return std::ranges::all_of(all, [](const Address& address) { return is_loopback(address.host); });
 }
 
 }  // namespace dlaunch::store

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,10 @@ struct Address {
 
 // "host:port", "[v6]:port".
 std::string to_string(const Address& address);
+
+// "localhost", or a numeric address that means the machine itself: 127.0.0.0/8, ::1. A name is not looked up.
+bool is_loopback(const std::string& host);
+bool are_loopback(std::span<const Address> all);  // each of them
 
 // Accepts "host", "host:port", "[v6]", "[v6]:port". Without a port it takes `default_port`.
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port);

@@ -1,9 +1,11 @@
 #include "store/server/store_access.h"
 
+#include "store/base/address.h"
+
 namespace dlaunch::store {
 
 bool StoreAccess::is_own(const std::string& host) const {
-  return host.starts_with("127.") || host == "::1" || (key_.is_own && key_.is_own(host));
+  return is_loopback(host) || (key_.is_own && key_.is_own(host));
 }
 
 bool StoreAccess::admits(const std::string& host) const {

@@ -52,5 +52,16 @@ TEST(Address, TextParsesBackToItself) {
     EXPECT_EQ(*parse_address(to_string(address), 1), address);
 }
 
+TEST(Address, LoopbackIsANumberOrLocalhost) {
+  for (const std::string host : {"localhost", "127.0.0.1", "127.255.0.3", "::1", "0:0:0:0:0:0:0:1"})
+    EXPECT_TRUE(is_loopback(host)) << host;
+  for (const std::string host :
+       {"", "localhost2", "128.0.0.1", "127.example.com", "127.", "::", "::2", "node1"})
+    EXPECT_FALSE(is_loopback(host)) << host;
+  const std::vector<Address> all{{"127.0.0.1", 1}, {"::1", 1}, {"10.0.0.1", 1}};
+  EXPECT_TRUE(are_loopback(std::span(all).first(2)));
+  EXPECT_FALSE(are_loopback(all));
+}
+
 }  // namespace
 }  // namespace dlaunch::store
