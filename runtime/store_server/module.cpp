@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runtime/store_server/store_server.h"
-#include "store/base/address.h"
 #include "store/server/store_host.h"
 
 namespace {

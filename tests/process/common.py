@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +20,12 @@ TORCH_PYTHON = os.environ.get("DLAUNCH_TORCH_PYTHON") or "/usr/bin/python3"
 def torchrun():
     """That of the same PyTorch; none is there where this is None."""
     return shutil.which("torchrun", path=os.path.dirname(TORCH_PYTHON) + ":" + os.environ["PATH"])
+
+
+def torch_version():
+    """(2, 15); None: that Python has no PyTorch."""
+    asked = subprocess.run([TORCH_PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False)
+    return tuple(int(part) for part in asked.stdout.strip().split(".")[:2]) if asked.returncode == 0 else None
 
 
 def is_sanitized():

@@ -17,7 +17,7 @@ import time
 import unittest
 import uuid
 
-from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, is_sanitized, main, remedy, summary, wait_until
+from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, alive, environment, free_port, is_sanitized, main, remedy, summary, torch_version, wait_until
 
 STRAGGLER = os.path.join(os.path.dirname(BIN), "tests", "straggler")
 LIMIT = 4  # of --hang-timeout: much longer than a busy machine lets a sum wait, or a rank come to the first one
@@ -355,17 +355,15 @@ class Dump(Hang):
             self.assertLess(abs(flight["entries"][0]["time_created_ns"] / 1e9 - time.time()), 2 * PATIENCE)
 
     def test_pytorchs_torchfrtrace_names_the_missing_rank(self):
-        python = os.environ.get("DLAUNCH_TORCH_PYTHON", "/usr/bin/python3")
-        asked = subprocess.run([python, "-c", "import torch; print(*torch.__version__.split('.')[:2])"], capture_output=True, text=True,
-                               check=False)
-        if asked.returncode != 0 or tuple(int(part) for part in asked.stdout.split()) < (2, 15):  # knows no other backend than NCCL
-            if "DLAUNCH_TORCH_PYTHON" in os.environ and asked.returncode == 0:
+        found = torch_version()
+        if found is None or found < (2, 15):  # knows no other backend than NCCL
+            if "DLAUNCH_TORCH_PYTHON" in os.environ and found is not None:
                 return
-            self.skipTest(f"{python} has no torch of version 2.15 or later")
+            self.skipTest(f"{TORCH_PYTHON} has no torch of version 2.15 or later")
         self.stuck()
         folder = os.path.join(self.dir, "flight")
         self.assertEqual(self.dump(f"--flight={folder}").returncode, 0)
-        done = subprocess.run([python, "-m", "torch.distributed.flight_recorder.fr_trace", folder], capture_output=True, text=True,
+        done = subprocess.run([TORCH_PYTHON, "-m", "torch.distributed.flight_recorder.fr_trace", folder], capture_output=True, text=True,
                               timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         said = done.stdout + done.stderr

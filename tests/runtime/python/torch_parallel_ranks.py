@@ -106,19 +106,27 @@ def checkpoint(folder):
     return train(other, fresh) + everywhere(full(other))
 
 
+def stage_of(rank):
+    torch.manual_seed(rank)
+    return nn.Sequential(nn.Linear(16, 16), nn.Tanh())
+
+
+def pipeline_data():
+    """Inputs and targets."""
+    return torch.randn(8, 16, generator=torch.Generator().manual_seed(5)), torch.ones(8, 16)
+
+
 def pipelining(_folder):
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
     rank, size = dist.get_rank(), dist.get_world_size()
     results = []
     for schedule_class in (ScheduleGPipe, Schedule1F1B):
-        torch.manual_seed(rank)
-        part = nn.Sequential(nn.Linear(16, 16), nn.Tanh())
+        part = stage_of(rank)
         stage = PipelineStage(part, rank, size, torch.device("cpu"))
         losses = []
         schedule = schedule_class(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
-        inputs = torch.randn(8, 16, generator=torch.Generator().manual_seed(5))
-        targets = torch.ones(8, 16)
+        inputs, targets = pipeline_data()
         optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
         for _ in range(STEPS):
             optimizer.zero_grad()
@@ -131,6 +139,20 @@ def pipelining(_folder):
             optimizer.step()
         results += [loss.detach() for loss in losses] + [parameter.detach().clone() for parameter in part.parameters()]
     return results
+
+
+def one_after_the_other(rank, size):
+    """What pipelining() returns, of one process that has all stages."""
+    stages = nn.Sequential(*(stage_of(each) for each in range(size)))
+    optimizer = torch.optim.SGD(stages.parameters(), lr=0.1)
+    inputs, targets = pipeline_data()
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        losses = [nn.functional.mse_loss(stages(part), target) for part, target in zip(inputs.chunk(4), targets.chunk(4))]
+        (sum(losses) / len(losses)).backward()
+        optimizer.step()
+    results = [loss.detach() for loss in losses if rank == size - 1] + [parameter.detach() for parameter in stages[rank].parameters()]
+    return results * 2  # each schedule gives the same
 
 
 def join(_folder):
@@ -164,8 +186,13 @@ def main(name, folder):
     for backend in ("gloo", "dlaunch"):
         dist.init_process_group(backend, timeout=timedelta(seconds=60))
         results[backend] = scenario(folder)
-        rank = dist.get_rank()
+        rank, size = dist.get_rank(), dist.get_world_size()
         dist.destroy_process_group()
+    if scenario is pipelining:
+        alone = one_after_the_other(rank, size)
+        assert len(alone) == len(results["dlaunch"])
+        for ours, theirs in zip(results["dlaunch"], alone):
+            torch.testing.assert_close(ours, theirs)
     assert len(results["gloo"]) == len(results["dlaunch"]) > 0
     for ours, theirs in zip(results["dlaunch"], results["gloo"]):
         torch.testing.assert_close(ours, theirs)

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../process"))
-from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port, main  # noqa: E402
+from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port, main, torch_version  # noqa: E402
 
 RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_ranks.py")
 PACKAGE = os.path.join(os.path.dirname(BIN), "python")
@@ -47,13 +47,11 @@ dist.destroy_process_group()
 
 def missing(oldest=OLDEST):
     """Why there is no PyTorch that can do it, or None."""
-    asked = subprocess.run([TORCH_PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
-                           check=False)
-    if asked.returncode:
+    found = torch_version()
+    if found is None:
         return f"{TORCH_PYTHON} has no PyTorch"
-    version = asked.stdout.strip()
-    if tuple(int(part) for part in version.split(".")[:2]) < oldest:
-        return f"PyTorch {version} of {TORCH_PYTHON} is older than {oldest[0]}.{oldest[1]}, the first that can do this"
+    if found < oldest:
+        return f"PyTorch {found[0]}.{found[1]} of {TORCH_PYTHON} is older than {oldest[0]}.{oldest[1]}, the first that can do this"
     return None
 
 

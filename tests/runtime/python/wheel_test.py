@@ -14,7 +14,7 @@ import unittest
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../process"))
-from common import BIN, PATIENCE, TORCH_PYTHON, environment, main  # noqa: E402
+from common import BIN, PATIENCE, TORCH_PYTHON, environment, main, torch_version  # noqa: E402
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
 DIST = os.path.join(os.path.dirname(BIN), "dist")
@@ -150,8 +150,8 @@ class Wheel(unittest.TestCase):
         self.assertEqual(files_of(here.folder), before)
 
     def test_pytorch_finds_its_backend(self):
-        asked = subprocess.run([TORCH_PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False)
-        if asked.returncode or tuple(int(part) for part in asked.stdout.split(".")[:2]) < (2, 9):
+        found = torch_version()
+        if found is None or found < (2, 9):
             self.skipTest(f"{TORCH_PYTHON} has no PyTorch of 2.9 or newer")
         here = self.installed()
         packages = sysconfig.get_path("purelib", vars={"base": here.folder})
