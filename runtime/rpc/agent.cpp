@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -122,8 +123,8 @@ Agent::Agent(const Options& options)
       in_memory_(options.on_host && options.in_memory),
       threads_(std::make_shared<PollingThreads>(options.threads)),
       timer_([] { return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); }),
-      self_{options.name, options.id, options.host, {}},
-      log_({options.page, options.id, options.name, options.job_rank, options.generation}),
+      self_{options.name, options.id, options.host, {}, options.rank, getpid()},
+      log_({options.page, options.rank, options.name, options.job_rank, options.generation}),
       hooks_{[this](Peer& peer) { connect(peer); },
              [this](Deadline deadline) { wake_at(deadline); },
              [this](std::vector<CallTable::Ended> ended) { finish(std::move(ended)); },
@@ -185,7 +186,7 @@ void Agent::call_self(CallTable::Call call, codec::Bytes body) {
     number = calls_to_self_.begin(std::move(call));
     CallTag& tag = calls_to_self_.tag_of(number);
     tag = log_.begin({.is_served = false,
-                      .peer = self_.id,
+                      .peer = self_.rank,
                       .worker = self_.name,
                       .function = function,
                       .number = number,
@@ -320,9 +321,10 @@ void Agent::take_call(std::uint32_t caller, codec::Bytes body, std::uint64_t num
   CallTag& tag = responder->tag;
   IncomingCall call{caller, std::move(body), std::move(responder)};
   if (observer_.serve_at_once && observer_.serve_at_once(call)) return;
+  const WorkerContact& from = peer(caller).worker();
   tag = log_.begin({.is_served = true,
-                    .peer = caller,
-                    .worker = peer(caller).worker().name,
+                    .peer = from.rank,
+                    .worker = from.name,
                     .function = observer_.function_of ? observer_.function_of(call) : std::string_view(),
                     .number = number,
                     .bytes = call.body.size()});

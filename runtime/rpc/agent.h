@@ -49,6 +49,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   struct Options {
     std::string name;
     std::uint32_t id;
+    std::uint32_t rank;
     std::string host;
     std::string address;         // to listen at; numeric
     int threads;                 // that run functions

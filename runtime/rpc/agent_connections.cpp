@@ -46,7 +46,7 @@ void Agent::connect_now(Peer& peer) {
   try {
     if (!find_out(peer)) return on_unreachable(peer, "");
     const std::shared_ptr<Link> link = make_link(peer.worker());
-    link->send({PartHead::hello, 0, to_bytes(Hello{self_.id, self_.name, self_.host})});
+    link->send({PartHead::hello, 0, to_bytes(Hello{self_.id, self_.name, self_.host, self_.rank})});
     peer.on_connected(link);
     link->watch();
   } catch (const DistNetworkError& e) {
@@ -106,14 +106,15 @@ bool Agent::is_gone(const WorkerContact& worker) {
 // A worker that comes later is known by its id at first.
 Peer& Agent::peer(std::uint32_t id) {
   Peer* const known = peers_.find(id);
-  return known != nullptr ? *known : peers_.add({.name = "", .id = id, .host = "", .contact = {}}, hooks_);
+  return known != nullptr ? *known
+                          : peers_.add({.name = "", .id = id, .host = "", .contact = {}, .rank = id}, hooks_);
 }
 
 // False: the bytes are not those of a worker of this group.
 bool Agent::on_hello(Link& link, std::string_view bytes) {
   const std::optional<Hello> hello = parse_hello(bytes);
   if (!hello || hello->worker >= PeerTable::most_ids) return false;
-  WorkerContact worker{std::string(hello->name), hello->worker, std::string(hello->host), {}};
+  WorkerContact worker{std::string(hello->name), hello->worker, std::string(hello->host), {}, hello->rank};
   if (!why_no_worker_name(worker.name).empty()) return false;
   if (!observer_.find_worker && peers_.find(worker.id) == nullptr) return false;
   Peer& from = peer(worker.id);

@@ -13,9 +13,9 @@ std::atomic<rpc::rpc_detail::MeetInContext> on_meeting = nullptr;
 
 }  // namespace
 
-void meet_in_context(std::uint64_t context, std::uint32_t worker) {
+void meet_in_context(std::uint64_t context, std::uint32_t rank) {
   if (context == 0) return;
-  if (const auto meet = on_meeting.load(std::memory_order_acquire)) meet(context, static_cast<int>(worker));
+  if (const auto meet = on_meeting.load(std::memory_order_acquire)) meet(context, static_cast<int>(rank));
 }
 
 }  // namespace internal

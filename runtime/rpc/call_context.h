@@ -8,6 +8,6 @@
 namespace dlaunch::internal {
 
 // Reports the other worker if a call is under a context.
-void meet_in_context(std::uint64_t context, std::uint32_t worker);
+void meet_in_context(std::uint64_t context, std::uint32_t rank);
 
 }  // namespace dlaunch::internal

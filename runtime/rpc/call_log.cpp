@@ -86,7 +86,7 @@ CallLog::CallLog(const Options& options)
       generation_(std::uint64_t{options.generation % 0x8000U} << 48U) {
   reset(counts_);
   put_name(counts_.worker, options.name);
-  put(counts_.id, static_cast<std::int32_t>(options.id) + 1);
+  put(counts_.id, static_cast<std::int32_t>(options.rank) + 1);
 }
 
 CallTag CallLog::begin(const What& what) {
@@ -100,7 +100,7 @@ CallTag CallLog::begin(const What& what) {
 std::uint64_t CallLog::begin_span(const What& what) const {
   if (!profiler().is_on()) return 0;
   const std::uint64_t number = what.number | generation_;
-  const auto self = static_cast<std::uint32_t>(options_.id);
+  const auto self = static_cast<std::uint32_t>(options_.rank);
   return profiler().begin_call(
       {.function = what.function,
        .row = (what.is_served ? "calls of worker " : "calls to worker ") + std::string(what.worker),

@@ -20,7 +20,7 @@ class CallLog {
  public:
   struct Options {
     page::Page* page = nullptr;  // none: what is logged is kept here. Must live as long as this
-    std::uint32_t id = 0;        // of this worker
+    std::uint32_t rank = 0;      // of this worker
     std::string name = {};
     int job_rank = 0;              // for the timeline
     std::uint16_t generation = 0;  // how often the workers have met before: their calls have other numbers
@@ -28,9 +28,9 @@ class CallLog {
   explicit CallLog(const Options& options);
 
   struct What {
-    bool is_served;  // by this worker, else made
-    std::uint32_t peer;
-    std::string_view worker;  // the other one
+    bool is_served;           // by this worker, else made
+    std::uint32_t peer;       // the other worker's rank
+    std::string_view worker;  // its name
     std::string_view function;
     std::uint64_t number;  // of the call among those of its caller to its callee
     std::size_t bytes;     // of the request

@@ -7,38 +7,51 @@
 
 namespace dlaunch::internal {
 
-const WorkerContact& KnownWorkers::learn(const MemberDirectory::Found& found) {
-  const WorkerContact& worker = found.worker;
-  agent_->learn(worker);
-  if (found.has_left) agent_->on_left(worker.id);
+// After the loss of a worker the store is asked again: another one may have its name or its rank. Null: ask.
+template <class Ids, class Key>
+const WorkerContact* KnownWorkers::known(const Ids& ids, const Key& key) {
   const std::lock_guard lock(mutex_);
-  ids_.insert_or_assign(worker.name, worker.id);
-  return agent_->worker(worker.id);
+  const auto at = ids.find(key);
+  return at != ids.end() && !agent_->is_lost(at->second) ? &agent_->worker(at->second) : nullptr;
 }
 
-// After the loss of a worker the store is asked again: another one may have the name.
+const WorkerContact& KnownWorkers::learn(const MemberDirectory::Found& found) {
+  agent_->learn(found.worker);
+  if (found.has_left) agent_->on_left(found.worker.id);
+  return agent_->worker(found.worker.id);
+}
+
 const WorkerContact& KnownWorkers::find(std::string_view name) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = ids_.find(name);
-    if (known != ids_.end() && !agent_->is_lost(known->second)) return agent_->worker(known->second);
-  }
+  if (const WorkerContact* const worker = known(by_name_, name)) return *worker;
   if (name == agent_->self().name) return agent_->self();
   const auto found = with_store_errors([&] { return directory_->find(name); });
   if (!found)
     throw DistError("there is no worker " + quoted(name) +
                     ": none has joined under this name yet; wait until it has");
-  return learn(*found);
+  const WorkerContact& worker = learn(*found);
+  const std::lock_guard lock(mutex_);
+  by_name_.insert_or_assign(std::string(name), worker.id);
+  return worker;
 }
 
-const WorkerContact& KnownWorkers::find(int id) {
-  const auto wanted = static_cast<std::uint32_t>(id);
-  if (id >= 0 && agent_->knows(wanted)) return agent_->worker(wanted);
+const WorkerContact& KnownWorkers::find(int rank) {
+  const auto wanted = static_cast<std::uint32_t>(rank);
+  if (const WorkerContact* const worker = known(by_rank_, wanted)) return *worker;
+  if (wanted == agent_->self().rank) return agent_->self();
   const auto found =
-      id < 0 ? std::nullopt
-             : with_store_errors([&] { return directory_->find(static_cast<std::uint32_t>(id)); });
+      rank < 0 ? std::nullopt : with_store_errors([&] { return directory_->find_rank(wanted); });
   if (!found)
-    throw DistError("there is no worker " + std::to_string(id) + ": none has joined with this rank yet");
+    throw DistError("there is no worker " + std::to_string(rank) + ": none has joined with this rank yet");
+  const WorkerContact& worker = learn(*found);
+  const std::lock_guard lock(mutex_);
+  by_rank_.insert_or_assign(wanted, worker.id);
+  return worker;
+}
+
+const WorkerContact& KnownWorkers::find_id(std::uint32_t id) {
+  if (agent_->knows(id)) return agent_->worker(id);
+  const auto found = with_store_errors([&] { return directory_->find_id(id); });
+  if (!found) throw DistError("there is no worker with the id " + std::to_string(id));
   return learn(*found);
 }
 
@@ -47,14 +60,14 @@ std::vector<WorkerContact> KnownWorkers::all() {
 }
 
 std::optional<WorkerContact> KnownWorkers::find_present(MemberDirectory& directory, std::uint32_t id) {
-  const auto found = with_store_errors([&] { return directory.find(id); });
+  const auto found = with_store_errors([&] { return directory.find_id(id); });
   return found && !found->has_left ? std::optional(found->worker) : std::nullopt;
 }
 
 void KnownWorkers::leave(Deadline deadline, std::chrono::milliseconds timeout) {
   const auto give_up = [&](const std::string& what) {
     throw DistNetworkError("calls have not ended within " + in_words(timeout) + ": " + what,
-                           {.rank = static_cast<int>(agent_->self().id), .operation = "shutdown"});
+                           {.rank = static_cast<int>(agent_->self().rank), .operation = "shutdown"});
   };
   const bool calls_end = agent_->wait_for_calls(deadline);
   const std::string calls = agent_->waiting_calls();

@@ -24,10 +24,13 @@ class KnownWorkers {
   KnownWorkers(std::shared_ptr<Agent> agent, std::shared_ptr<MemberDirectory> directory)
       : agent_(std::move(agent)), directory_(std::move(directory)) {}
 
-  // The worker that has the name or had it last, also if it has left. It is valid as long as the agent.
+  // The worker that has the name or the rank, or had it last, also if it has left. It is valid as long as the
+  // agent.
   const WorkerContact& find(std::string_view name);
-  const WorkerContact& find(int id);
-  // Those that have not left, by id.
+  const WorkerContact& find(int rank);
+  // The worker with this id, also if another has its rank now.
+  const WorkerContact& find_id(std::uint32_t id);
+  // Those that have not left, by rank.
   std::vector<WorkerContact> all();
   // For the agent.
   static std::optional<WorkerContact> find_present(MemberDirectory& directory, std::uint32_t id);
@@ -38,12 +41,16 @@ class KnownWorkers {
   void leave(Deadline deadline, std::chrono::milliseconds timeout);
 
  private:
+  template <class Ids, class Key>
+  const WorkerContact* known(const Ids& ids, const Key& key);
   const WorkerContact& learn(const MemberDirectory::Found& found);
 
   const std::shared_ptr<Agent> agent_;
   const std::shared_ptr<MemberDirectory> directory_;
   std::mutex mutex_;
-  std::map<std::string, std::uint32_t, std::less<>> ids_;  // by name; protected by mutex_
+  // protected by mutex_
+  std::map<std::string, std::uint32_t, std::less<>> by_name_;
+  std::map<std::uint32_t, std::uint32_t> by_rank_;
 };
 
 }  // namespace dlaunch::internal

@@ -1,11 +1,13 @@
 // The workers of a group that come and go, as the store knows them. No worker waits for another, and none
 // knows more than those that it asks for.
 //
-// A worker claims an id, which no other worker of the group ever gets, and a name, which is free again when
-// it has left or died. Each is a key of the store: "id/5", "name/ps".
+// A worker has a rank and a name, which are free again when it has left or died, and an id, which no other
+// worker of the group ever gets: so what was meant for a worker that has died never reaches the one that has
+// taken its rank over. Each is a key of the store: "rank/5", "name/ps", "id/5".
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,13 +22,17 @@ namespace dlaunch::internal {
 // Any thread. All calls block, and throw StoreError.
 class MemberDirectory {
  public:
+  static constexpr std::uint32_t most_ranks = 1U << 23U;  // and lower ones only
+
   // `keys`: of this group alone.
   explicit MemberDirectory(std::shared_ptr<Store> keys) : keys_(std::move(keys)) {}
 
-  // Claims the id, or the lowest one that is free. Throws DistError if another worker has it or had it.
-  std::uint32_t claim_id(std::optional<std::uint32_t> wanted, const std::string& name);
+  // Claims the rank, or the lowest one that no worker has had. `self` gets rank and id. Its contact is an
+  // address at which the process listens until it has joined. Throws DistError if another worker has the
+  // rank.
+  void claim_rank(std::optional<std::uint32_t> wanted, WorkerContact& self);
   // Others find this worker from now on. Throws DistError if another one has its name. REQUIRES: it has
-  // claimed its id.
+  // claimed its rank.
   void join(const WorkerContact& self);
   // They do not find it any more.
   void leave(const WorkerContact& self);
@@ -35,13 +41,16 @@ class MemberDirectory {
     WorkerContact worker;
     bool has_left = false;
   };
-  // None: no worker has come under it.
+  // The worker that has it, or had it last. None: no worker has come under it.
   std::optional<Found> find(std::string_view name);
-  std::optional<Found> find(std::uint32_t id);
-  // Those that have not left, by id. A worker that has died is among them.
+  std::optional<Found> find_rank(std::uint32_t rank);
+  std::optional<Found> find_id(std::uint32_t id);
+  // Those that have not left, by rank. A worker that has died is among them until another takes its rank.
   std::vector<WorkerContact> all();
 
  private:
+  using OnHeld = std::function<void(const WorkerContact& holder)>;
+  void take(const std::string& key, const std::string& entry, const OnHeld& on_held);
   std::optional<Found> at(const std::string& key);
 
   const std::shared_ptr<Store> keys_;

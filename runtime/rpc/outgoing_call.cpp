@@ -90,9 +90,9 @@ class OutcomeReceiver final : public CallReceiver, public std::enable_shared_fro
   }
   [[nodiscard]] std::exception_ptr error_of(const NoAnswer& none) const {
     return std::make_exception_ptr(
-        DistNetworkError(none.text, {.rank = static_cast<int>(member_->agent->self().id),
+        DistNetworkError(none.text, {.rank = static_cast<int>(member_->agent->self().rank),
                                      .operation = "rpc",
-                                     .peer = static_cast<int>(callee_.id)}));
+                                     .peer = static_cast<int>(callee_.rank)}));
   }
 
   const std::shared_ptr<const RpcWorld::Member> member_;  // keeps `callee_`
@@ -118,7 +118,7 @@ void send_now(OutgoingCall& call) {
 }  // namespace
 
 void send(OutgoingCall call) {
-  meet_in_context(rpc::rpc_detail::call_context(), call.callee);
+  meet_in_context(rpc::rpc_detail::call_context(), call.member->agent->worker(call.callee).rank);
   const std::vector<ReferenceId> ids = ids_of(call);
   if (ids.empty()) return send_now(call);
   const auto shared = std::make_shared<OutgoingCall>(std::move(call));

@@ -38,7 +38,7 @@ void Peer::begin(CallTable::Call call, codec::Bytes body) {
   const std::string function = call.function;
   const std::uint64_t number = calls_.begin(std::move(call));
   calls_.tag_of(number) = hooks_.log->begin({.is_served = false,
-                                             .peer = worker().id,
+                                             .peer = worker().rank,
                                              .worker = worker().name,
                                              .function = function,
                                              .number = number,

@@ -19,9 +19,10 @@ constexpr auto between_tries = std::chrono::milliseconds(50);
 // A worker whose connection is lost is looked at so often.
 constexpr int looks = 40;
 
-std::exception_ptr broken(const ReferenceId& id) {
-  return std::make_exception_ptr(DistNetworkError("the value of a remote reference is gone with its worker",
-                                                  {.operation = "rpc", .peer = static_cast<int>(id.owner)}));
+std::exception_ptr broken_with(const WorkerContact& owner) {
+  return std::make_exception_ptr(
+      DistNetworkError("the value of a remote reference is gone with its worker",
+                       {.operation = "rpc", .peer = static_cast<int>(owner.rank)}));
 }
 
 std::string request_bytes(std::string_view function, std::string_view body) {
@@ -107,7 +108,7 @@ void References::perform(const ReferenceTable::Actions& actions) {
       }
     }
     if (is_ready) ready->set_value();
-    if (is_broken) ready->set_exception(broken(is_broken->id));
+    if (is_broken) ready->set_exception(broken_with(agent_->worker(is_broken->id.owner)));
   }
   forget(actions);
 }

@@ -20,7 +20,7 @@ namespace rpc {
 
 namespace {
 
-WorkerInfo info_of(const WorkerContact& worker) { return {worker.name, static_cast<int>(worker.id)}; }
+WorkerInfo info_of(const WorkerContact& worker) { return {worker.name, static_cast<int>(worker.rank)}; }
 
 }  // namespace
 

@@ -1,6 +1,9 @@
 #include "runtime/rpc/rpc_world.h"
 
+#include <unistd.h>
+
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "dlaunch/error.h"
@@ -11,6 +14,7 @@
 #include "runtime/group/world.h"
 #include "runtime/record/crash_recorder.h"
 #include "runtime/record/recorder.h"
+#include "runtime/rendezvous/failure_detector.h"
 #include "runtime/rendezvous/job_store.h"
 #include "runtime/rendezvous/key_value_store.h"
 #include "runtime/rendezvous/local_address.h"
@@ -120,11 +124,15 @@ const WorkerContact& RpcWorld::Member::worker(std::string_view name) const {
   throw DistError("there is no worker " + quoted(name) + "; there are " + names.text());
 }
 
-const WorkerContact& RpcWorld::Member::worker(int id) const {
-  if (known) return known->find(id);
+const WorkerContact& RpcWorld::Member::worker(int rank) const {
+  if (known) return known->find(rank);
   const std::vector<WorkerContact>& all = workers->workers();
-  if (id >= 0 && static_cast<std::size_t>(id) < all.size()) return all[static_cast<std::size_t>(id)];
-  throw DistError("there is no worker " + std::to_string(id) + "; there are " + std::to_string(all.size()));
+  if (rank >= 0 && static_cast<std::size_t>(rank) < all.size()) return all[static_cast<std::size_t>(rank)];
+  throw DistError("there is no worker " + std::to_string(rank) + "; there are " + std::to_string(all.size()));
+}
+
+const WorkerContact& RpcWorld::Member::worker_with(std::uint32_t id) const {
+  return known ? known->find_id(id) : worker(static_cast<int>(id));
 }
 
 const WorkerContact& RpcWorld::Member::present_worker(std::string_view name) const {
@@ -192,6 +200,17 @@ void start(const RpcWorld::Member& member, const std::shared_ptr<MemberDirectory
       [context](IncomingCall call) { serve(context, std::move(call)); }, std::move(observer));
 }
 
+// Claims a rank among workers that come and go; -1: a free one. By the socket others see that this worker
+// lives, until it listens for calls.
+WorkerContact claim(MemberDirectory& directory, const std::string& name, int rank,
+                    const LivenessSocket* socket) {
+  WorkerContact self{.name = name, .id = 0, .host = host_name(), .contact = {}, .rank = 0, .pid = getpid()};
+  self.contact = {random_bytes(process_id_size), "-", 0, std::string(key_size, '\0')};
+  if (socket) std::istringstream(socket->address()) >> self.contact.address >> self.contact.port;
+  directory.claim_rank(rank == -1 ? std::nullopt : std::optional(static_cast<std::uint32_t>(rank)), self);
+  return self;
+}
+
 }  // namespace
 
 std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const rpc::RpcOptions& options) {
@@ -203,17 +222,20 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
   const bool serves_store = place.self.rank == 0 && !place.self.store_is_served;
   const auto directory =
       std::make_shared<MemberDirectory>(std::make_shared<PrefixStore>(prefix + "members", place.store));
+  const std::unique_ptr<LivenessSocket> shows_life = is_open ? open_liveness_socket(master) : nullptr;
+  WorkerContact self;
   if (is_open) {
-    const auto wanted =
-        place.self.rank == -1 ? std::nullopt : std::optional(static_cast<std::uint32_t>(place.self.rank));
-    place.self.rank = static_cast<int>(directory->claim_id(wanted, name));
+    self = claim(*directory, name, place.self.rank, shows_life.get());
+  } else {
+    self.id = self.rank = static_cast<std::uint32_t>(place.self.rank);
   }
   auto made = std::make_shared<Member>();
   made->timeout = options.rpc_timeout;
-  const int job_rank = open_records(place.self.rank);
+  const int job_rank = open_records(static_cast<int>(self.rank));
   int& generation = generations_[place.store->compare_set("dlaunch/store", "", std::to_string(random_u64()))];
   made->agent = Agent::make({.name = name,
-                             .id = static_cast<std::uint32_t>(place.self.rank),
+                             .id = self.id,
+                             .rank = self.rank,
                              .host = host_name(),
                              .address = probable_address(master),
                              .threads = options.num_worker_threads,
@@ -254,9 +276,10 @@ void RpcWorld::shutdown(bool graceful, std::chrono::milliseconds timeout) {
         const auto check = [&] { ending->workers->check(); };
         if (ending->agent->wait_until_idle(limit.deadline(), check)) return ending->agent->calls_so_far();
         const std::string calls = ending->agent->waiting_calls();
-        throw DistNetworkError("calls have not ended within " + in_words(timeout) + ": " +
-                                   (calls.empty() ? "functions that run here for other workers" : calls),
-                               {.rank = static_cast<int>(ending->agent->self().id), .operation = "shutdown"});
+        throw DistNetworkError(
+            "calls have not ended within " + in_words(timeout) + ": " +
+                (calls.empty() ? "functions that run here for other workers" : calls),
+            {.rank = static_cast<int>(ending->agent->self().rank), .operation = "shutdown"});
       });
     }
   } catch (const StoreError& e) {

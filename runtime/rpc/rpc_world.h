@@ -37,7 +37,9 @@ class RpcWorld {
 
     // Throws DistError. Of workers that come and go, also one that has left.
     [[nodiscard]] const WorkerContact& worker(std::string_view name) const;
-    [[nodiscard]] const WorkerContact& worker(int id) const;
+    [[nodiscard]] const WorkerContact& worker(int rank) const;
+    // By its id, as references have it.
+    [[nodiscard]] const WorkerContact& worker_with(std::uint32_t id) const;
     // The same without those.
     [[nodiscard]] const WorkerContact& present_worker(std::string_view name) const;
     [[nodiscard]] std::vector<WorkerContact> all() const;

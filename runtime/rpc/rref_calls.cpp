@@ -83,9 +83,8 @@ void call_member(const std::shared_ptr<Handle>& handle, Destination::Timeout tim
 }
 
 WorkerInfo owner_of(const std::shared_ptr<Handle>& handle) {
-  const WorkerContact& owner =
-      RpcWorld::get().member("RRef")->worker(static_cast<int>(valid(handle).id().owner));
-  return {owner.name, static_cast<int>(owner.id)};
+  const WorkerContact& owner = RpcWorld::get().member("RRef")->worker_with(valid(handle).id().owner);
+  return {owner.name, static_cast<int>(owner.rank)};
 }
 
 bool is_confirmed(const std::shared_ptr<Handle>& handle) {

@@ -117,7 +117,7 @@ void fetch(const Served& served) {
 }
 
 void serve_when_ready(const Served& served) {
-  meet_in_context(served.request.head.context, served.call.caller);
+  meet_in_context(served.request.head.context, served.context.agent->worker(served.call.caller).rank);
   const rpc::rpc_detail::CallContextScope scope(served.request.head.context);
   const std::string_view function = served.request.head.function;
   if (function == References::create_function) return create(served);

@@ -31,13 +31,23 @@ std::string why_no_worker_name(const std::string& name) {
 }
 
 std::string describe(const WorkerContact& worker) {
-  if (worker.name.empty()) return "worker " + std::to_string(worker.id);
-  return "worker " + worker.name + " (rank " + std::to_string(worker.id) + ") on host " + worker.host;
+  if (worker.name.empty()) return "worker " + std::to_string(worker.rank);
+  return "worker " + worker.name + " (rank " + std::to_string(worker.rank) + ") on host " + worker.host;
+}
+
+std::string describe_process(const WorkerContact& worker) {
+  return describe(worker) + " (pid " + std::to_string(worker.pid) + ")";
 }
 
 std::string to_text(const WorkerContact& worker) {
   std::string bytes;
-  ByteWriter(bytes).text(worker.name).u32(worker.id).text(worker.host).text(to_text(worker.contact));
+  ByteWriter(bytes)
+      .text(worker.name)
+      .u32(worker.id)
+      .text(worker.host)
+      .text(to_text(worker.contact))
+      .u32(worker.rank)
+      .u32(static_cast<std::uint32_t>(worker.pid));
   return bytes;
 }
 
@@ -48,6 +58,8 @@ std::optional<WorkerContact> parse_worker_contact(const std::string& text) {
   worker.id = reader.u32();
   worker.host = reader.text(longest_host_name);
   const std::optional<Contact> contact = parse_contact(std::string(reader.text(longest_contact)));
+  worker.rank = reader.u32();
+  worker.pid = static_cast<std::int32_t>(reader.u32());
   if (!reader.done() || !contact || !why_no_worker_name(worker.name).empty()) return std::nullopt;
   worker.contact = *contact;
   return worker;

@@ -11,9 +11,11 @@ namespace dlaunch::internal {
 
 struct WorkerContact {
   std::string name;
-  std::uint32_t id = 0;  // its rank
+  std::uint32_t id = 0;  // no other worker of the group ever has it
   std::string host;
   Contact contact;
+  std::uint32_t rank = 0;  // its id, unless it has taken the rank over from a worker that is gone
+  std::int32_t pid = 0;
 
   bool operator==(const WorkerContact&) const = default;
 };
@@ -23,6 +25,8 @@ std::string why_no_worker_name(const std::string& name);
 
 // "worker ps (rank 2) on host b"; without a name, "worker 2"
 std::string describe(const WorkerContact& worker);
+// "worker ps (rank 2) on host b (pid 1234)"
+std::string describe_process(const WorkerContact& worker);
 
 // For the store.
 std::string to_text(const WorkerContact& worker);

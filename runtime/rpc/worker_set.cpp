@@ -41,7 +41,7 @@ const std::vector<WorkerContact>& WorkerSet::meet(Deadline deadline, const std::
   RendezvousOptions options;
   options.call = "init_rpc";
   options.statement = "a world of " + pluralize(size_, "worker");
-  options.self = options.rank = static_cast<int>(self_.id);
+  options.self = options.rank = static_cast<int>(self_.rank);
   options.members.resize(static_cast<std::size_t>(size_));
   std::iota(options.members.begin(), options.members.end(), 0);
   options.deadline = deadline;
@@ -60,7 +60,7 @@ const std::vector<WorkerContact>& WorkerSet::meet(Deadline deadline, const std::
     if (!is_new) {
       throw DistError("the workers " + std::to_string(before->second) + " and " + std::to_string(worker->id) +
                           " both have the name " + quoted(worker->name) + ": give each its own",
-                      {.rank = static_cast<int>(self_.id), .operation = "init_rpc"});
+                      {.rank = static_cast<int>(self_.rank), .operation = "init_rpc"});
     }
     workers_.push_back(*worker);
   }
@@ -74,7 +74,7 @@ void WorkerSet::check() {
     const WorkerContact& worker = workers_[static_cast<std::size_t>(rank)];
     if (!Agent::is_gone(worker)) continue;
     throw DistNetworkError(describe(worker) + " died, and has not called shutdown",
-                           {.rank = static_cast<int>(self_.id), .operation = "shutdown"});
+                           {.rank = static_cast<int>(self_.rank), .operation = "shutdown"});
   }
 }
 
@@ -96,7 +96,7 @@ std::vector<std::string> WorkerSet::exchange(const std::string& what, const std:
     ShortList names;
     for (const int rank : awaited_) names.add(describe(workers_[static_cast<std::size_t>(rank)]));
     throw DistNetworkError("not called by " + names.text() + " before the deadline",
-                           {.rank = static_cast<int>(self_.id), .operation = "shutdown"});
+                           {.rank = static_cast<int>(self_.rank), .operation = "shutdown"});
   }
 }
 

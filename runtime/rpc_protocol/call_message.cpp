@@ -76,7 +76,7 @@ std::optional<WithReferences> split_references(std::string_view bytes) {
 
 std::string to_bytes(const Hello& hello) {
   std::string bytes;
-  ByteWriter(bytes).u32(hello.worker).text(hello.name).text(hello.host);
+  ByteWriter(bytes).u32(hello.worker).text(hello.name).text(hello.host).u32(hello.rank);
   return bytes;
 }
 
@@ -86,6 +86,7 @@ std::optional<Hello> parse_hello(std::string_view bytes) {
   hello.worker = reader.u32();
   hello.name = reader.text(longest_worker_name);
   hello.host = reader.text(longest_host_name);
+  hello.rank = reader.u32();
   return reader.done() ? std::optional(hello) : std::nullopt;
 }
 

@@ -81,6 +81,7 @@ struct Hello {
   std::uint32_t worker = 0;  // its id
   std::string_view name;
   std::string_view host;
+  std::uint32_t rank = 0;
 
   bool operator==(const Hello&) const = default;
 };

@@ -13,7 +13,7 @@ namespace dlaunch::torch::internal {
 namespace {
 
 // The upper bits of an id are those of the worker that has made it. The others count from a random number, so
-// that a worker that was restarted does not repeat the ids of the one before.
+// that a worker that was restarted does not repeat the ids of the one before. So do the numbers of messages.
 constexpr int count_bits = 43;
 constexpr std::uint64_t count_mask = (std::uint64_t{1} << count_bits) - 1;
 constexpr std::size_t most_ended = 4096;
@@ -136,6 +136,7 @@ AutogradContexts& AutogradContexts::get() {
 AutogradContexts::AutogradContexts() {
   std::random_device random;
   last_id_ = ((std::uint64_t{random()} << 32U) | random()) & count_mask;
+  last_number_ = random();
 }
 
 std::uint64_t AutogradContexts::of_worker(int worker, std::uint64_t number) {

@@ -104,8 +104,8 @@ struct RpcOptions {
 // already or an argument is wrong, and DistNetworkError that names the workers that have not come.
 //
 // Without a world size it returns at once: workers join at any time, and find each other when they call each
-// other. Each has a rank that no other worker of the group has had, and a name that none has now: otherwise
-// DistError. The name of a worker that has left or died is free again.
+// other. Each has a rank and a name that no other worker of the group has: otherwise DistError that names
+// that worker. Rank and name of a worker that has left or died are free again.
 DLAUNCH_EXPORT void init_rpc(const std::string& name, const RpcOptions& options = {});
 
 // Ends remote calls. Graceful: waits until all workers have called this and no call is under way; an error

@@ -246,8 +246,9 @@ TEST(Agent, ReportsAWorkerThatIsNotThere) {
     EXPECT_FALSE(Agent::is_gone(gone));
   }
   EXPECT_TRUE(Agent::is_gone(gone));
-  const auto agent = Agent::make({.name = "a", .id = 0, .host = "h", .address = "127.0.0.1", .threads = 1});
-  gone.id = 1;
+  const auto agent =
+      Agent::make({.name = "a", .id = 0, .rank = 0, .host = "h", .address = "127.0.0.1", .threads = 1});
+  gone.id = gone.rank = 1;
   gone.name = "b";
   agent->start({agent->self(), gone}, echo);
   const auto outcome = std::make_shared<Outcome>();
@@ -271,8 +272,12 @@ TEST(Agent, FindsWorkersByTheirIds) {
   };
   std::vector<std::shared_ptr<Agent>> agents;
   for (const std::uint32_t id : {7U, 1U << 20U}) {
-    agents.push_back(Agent::make(
-        {.name = "w" + std::to_string(id), .id = id, .host = "h", .address = "127.0.0.1", .threads = 1}));
+    agents.push_back(Agent::make({.name = "w" + std::to_string(id),
+                                  .id = id,
+                                  .rank = id,
+                                  .host = "h",
+                                  .address = "127.0.0.1",
+                                  .threads = 1}));
     Agent::Observer observer;
     observer.find_worker = find;
     agents.back()->start({agents.back()->self()}, echo, observer);

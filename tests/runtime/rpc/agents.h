@@ -80,6 +80,7 @@ class Agents {
     for (int i = 0; i < count; ++i) {
       all_.push_back(Agent::make({.name = "w" + std::to_string(i),
                                   .id = static_cast<std::uint32_t>(i),
+                                  .rank = static_cast<std::uint32_t>(i),
                                   .host = "h",
                                   .address = "127.0.0.1",
                                   .threads = threads,

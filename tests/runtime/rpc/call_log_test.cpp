@@ -26,7 +26,7 @@ CallLog::What served(std::uint64_t number) {
 }
 
 TEST(CallLog, ShowsCallsUnderWayAndCountsAll) {
-  CallLog log({.id = 0, .name = "trainer"});
+  CallLog log({.rank = 0, .name = "trainer"});
   const CallTag first = log.begin(made(1));
   const CallTag second = log.begin(made(2, "sub"));
   const CallTag third = log.begin(served(1));
@@ -97,7 +97,7 @@ TEST(CallLog, TheAgentReadsItFromThePage) {
   page->header.owner = 1;
   page->header.rank = 0;
   page->header.world_size = 4;
-  CallLog log({.page = page.get(), .id = 3, .name = "trainer", .generation = 2});
+  CallLog log({.page = page.get(), .rank = 3, .name = "trainer", .generation = 2});
   const CallTag first = log.begin(made(1, std::string(100, 'f')));
   log.advance(first);
   log.end(log.begin(served(9)), true, 0);
@@ -118,7 +118,7 @@ TEST(CallLog, TheAgentReadsItFromThePage) {
   EXPECT_EQ(remote.calls[1].number, (std::uint64_t{2} << 48U) + 9) << "unlike those of the first meeting";
   EXPECT_EQ(page::moves_of(page->header), 3U);
   log.end(first, true, 0);
-  const CallLog next({.page = page.get(), .id = 3, .name = "trainer"});
+  const CallLog next({.page = page.get(), .rank = 3, .name = "trainer"});
   EXPECT_EQ(next.info().calls, 0U) << "counts begin with init_rpc";
 }
 
@@ -128,7 +128,7 @@ TEST(CallLog, TheProfilerGetsBothEnds) {
     if (event.kind == ProfilingEvent::Kind::end)
       ends.emplace_back(event.name, event.group, event.sequence, event.success);
   });
-  CallLog log({.id = 0, .name = "trainer"});
+  CallLog log({.rank = 0, .name = "trainer"});
   const CallTag first = log.begin(made(1));
   const CallTag second = log.begin(made(2));
   log.end(first, true, 0);

@@ -10,6 +10,7 @@
 
 #include "dlaunch/rref.h"
 #include "dlaunch/store.h"
+#include "runtime/base/deadline.h"
 #include "tests/runtime/rpc/rpc_processes.h"
 
 namespace dlaunch::test {
@@ -61,6 +62,15 @@ std::string text_of(const std::function<void()>& call) {
     return e.what();
   }
   return "no error";
+}
+
+// A process that was killed closes its sockets one after the other: others may notice the loss of the first
+// one a moment before the last one is closed.
+void await(const std::function<bool()>& condition) {
+  for (const Deadline limit = deadline_after(rpc_limit); !condition();) {
+    if (has_passed(limit)) throw DistError("the condition has not come");
+    std::this_thread::yield();
+  }
 }
 
 TEST(KnownWorkers, ComeLateAndLeaveAlone) {
@@ -148,6 +158,47 @@ TEST(KnownWorkers, AWorkerThatDiesDoesNotConcernTheOthers) {
   EXPECT_TRUE(WIFSIGNALED(results[1].status));
 }
 
+// As a supervisor starts it again: with the same name and the same rank.
+TEST(KnownWorkers, AWorkerThatIsStartedAgainTakesItsRankOver) {
+  const auto results = run_group(4, [](int rank, Steps& steps) -> std::string {
+    if (rank == 2 || rank == 3) {
+      const bool is_second = rank == 3;
+      if (is_second) steps.await("ps is dead");
+      await([] { return text_of([] { join_as("ps", 5); }) == "no error"; });
+      steps.done(is_second ? "ps is here again" : "ps is here");
+      if (is_second) REQUIRE(rpc_sync("b", plus, 3, 3) == 6);
+      steps.await("all is said");
+      rpc::shutdown();
+      return "ok";
+    }
+    join_as(rank == 0 ? "a" : "b", rank);
+    if (rank == 1) {
+      steps.await("ps is here");
+      REQUIRE(rpc_sync(5, plus, 1, 1) == 2);
+      steps.done("b knows ps");
+    } else {
+      steps.await("b knows ps");
+      const rpc::RRef<int> value = rpc::remote("ps", five);
+      REQUIRE(value.to_here() == 5);
+      REQUIRE_HAS(text_of([] { rpc_sync("ps", die); }), "died");
+      steps.done("ps is dead");
+      steps.await("ps is here again");
+      REQUIRE(rpc_sync(5, plus, 1, 1) == 2);
+      REQUIRE(rpc_sync("ps", plus_by, "b", 2, 2) == 4);
+      REQUIRE(rpc::remote("ps", five).to_here() == 5);
+      REQUIRE_HAS(text_of([&] { (void)value.to_here(); }), "worker");  // that of the first one is gone
+      REQUIRE((rpc::get_worker_infos() == std::vector<rpc::WorkerInfo>{{"a", 0}, {"b", 1}, {"ps", 5}}));
+      REQUIRE(rpc_sync(1, plus_by, "ps", 3, 3) == 6);
+      steps.done("all is said");
+    }
+    steps.await("all is said");
+    rpc::shutdown();
+    return "ok";
+  });
+  for (const int rank : {0, 1, 3}) EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, "ok") << rank;
+  EXPECT_TRUE(WIFSIGNALED(results[2].status));
+}
+
 TEST(KnownWorkers, ASecondOneOfANameOrARankIsRejected) {
   const auto results = run_group(3, [](int rank, Steps& steps) -> std::string {
     if (rank > 0) steps.await("ps is here");
@@ -175,6 +226,7 @@ TEST(KnownWorkers, ASecondOneOfANameOrARankIsRejected) {
       << results[1].said;
   EXPECT_NE(results[2].said.find("rank 5 is that of worker ps (rank 5) on host"), std::string::npos)
       << results[2].said;
+  EXPECT_NE(results[2].said.find(" (pid "), std::string::npos) << results[2].said;
 }
 
 // b has never heard of ps before.

@@ -8,11 +8,17 @@ namespace dlaunch::internal {
 namespace {
 
 const WorkerContact ps{
-    "ps", 2, "b", {std::string(process_id_size, 'i'), "10.0.0.1", 4711, std::string(key_size, 'k'), 0, 0}};
+    .name = "ps",
+    .id = 8'388'608,
+    .host = "b",
+    .contact = {std::string(process_id_size, 'i'), "10.0.0.1", 4711, std::string(key_size, 'k'), 0, 0},
+    .rank = 2,
+    .pid = 1234};
 
 TEST(WorkerContact, IsReadAsItWasWritten) {
   EXPECT_EQ(parse_worker_contact(to_text(ps)), ps);
   EXPECT_EQ(describe(ps), "worker ps (rank 2) on host b");
+  EXPECT_EQ(describe_process(ps), "worker ps (rank 2) on host b (pid 1234)");
 }
 
 TEST(WorkerContact, OtherTextIsRejected) {

@@ -60,12 +60,12 @@ TEST(CallMessage, ReferencesAreBehindAllElse) {
 }
 
 TEST(CallMessage, AHelloNamesTheWorker) {
-  const Hello hello{70000, "ps", "b"};
+  const Hello hello{70000, "ps", "b", 3};
   const std::string bytes = to_bytes(hello);
   EXPECT_EQ(parse_hello(bytes), hello);
   for (std::size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(parse_hello(bytes.substr(0, size)));
   EXPECT_FALSE(parse_hello(bytes + "x"));
-  EXPECT_FALSE(parse_hello(to_bytes(Hello{1, std::string(longest_worker_name + 1, 'x'), "b"})));
+  EXPECT_FALSE(parse_hello(to_bytes(Hello{1, std::string(longest_worker_name + 1, 'x'), "b", 1})));
 }
 
 }  // namespace
