@@ -56,7 +56,12 @@ const WorkerContact& KnownWorkers::find_id(std::uint32_t id) {
 }
 
 std::vector<WorkerContact> KnownWorkers::all() {
-  return with_store_errors([&] { return directory_->all(); });
+  std::vector<WorkerContact> all = with_store_errors([&] { return directory_->all(); });
+  const auto has_died = [&](const WorkerContact& worker) {
+    return worker.id != agent_->self().id && Agent::is_gone(worker);
+  };
+  std::erase_if(all, has_died);
+  return all;
 }
 
 std::optional<WorkerContact> KnownWorkers::find_present(MemberDirectory& directory, std::uint32_t id) {

@@ -30,7 +30,7 @@ class KnownWorkers {
   const WorkerContact& find(int rank);
   // The worker with this id, also if another has its rank now.
   const WorkerContact& find_id(std::uint32_t id);
-  // Those that have not left, by rank.
+  // Those that have not left and are not known to have died, by rank. It looks at each of them.
   std::vector<WorkerContact> all();
   // For the agent.
   static std::optional<WorkerContact> find_present(MemberDirectory& directory, std::uint32_t id);

@@ -123,7 +123,8 @@ struct WorkerInfo {
 DLAUNCH_EXPORT WorkerInfo get_worker_info();  // this worker
 // Throws DistError if there is none of that name, or it has left. Without a world size it may ask the store.
 DLAUNCH_EXPORT WorkerInfo get_worker_info(std::string_view name);
-// All workers, by id. Without a world size: those that have joined and have not left; it asks the store.
+// All workers, by id. Without a world size: those that have joined, have not left, and are not known to have
+// died; it asks the store, and then looks at each of them (milliseconds for each host that does not answer).
 DLAUNCH_EXPORT std::vector<WorkerInfo> get_worker_infos();
 
 // Which worker is called, by its name or its id, and for how long the caller waits. {"ps",

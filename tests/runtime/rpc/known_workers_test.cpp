@@ -199,6 +199,26 @@ TEST(KnownWorkers, AWorkerThatIsStartedAgainTakesItsRankOver) {
   EXPECT_TRUE(WIFSIGNALED(results[2].status));
 }
 
+TEST(KnownWorkers, AWorkerThatHasDiedIsNotListed) {
+  const auto results = run_group(2, [](int rank, Steps& steps) -> std::string {
+    join_as(rank == 0 ? "a" : "ps", rank);
+    steps.done("here " + std::to_string(rank));
+    if (rank == 0) {
+      steps.await("here 1");
+      REQUIRE(rpc::get_worker_infos().size() == 2);
+      REQUIRE_HAS(text_of([] { rpc_sync("ps", die); }), "worker ps (rank 1)");
+      await([] { return rpc::get_worker_infos() == std::vector<rpc::WorkerInfo>{{"a", 0}}; });
+      REQUIRE_HAS(text_of([] { rpc_sync("ps", plus, 1, 1); }), "worker ps (rank 1)");
+      steps.done("all is said");
+    }
+    steps.await("all is said");
+    rpc::shutdown();
+    return "ok";
+  });
+  EXPECT_EQ(results[0].said, "ok");
+  EXPECT_TRUE(WIFSIGNALED(results[1].status));
+}
+
 TEST(KnownWorkers, ASecondOneOfANameOrARankIsRejected) {
   const auto results = run_group(3, [](int rank, Steps& steps) -> std::string {
     if (rank > 0) steps.await("ps is here");
