@@ -296,9 +296,12 @@ Future<void> References::ready(const ReferenceId& id) {
 }
 
 void References::release(const ReferenceId& id) {
+  std::map<ReferenceId, Promise<Value>>::node_type destroyed;  // without the mutex, as in perform()
   change([&](ReferenceTable& table, ReferenceTable::Actions& actions) {
     table.release(id, actions);
-    if (!table.has(id)) ready_.erase(id);  // it was broken: there is no action
+    if (table.has(id)) return;
+    ready_.erase(id);
+    if (actions.empty()) destroyed = values_.extract(id);  // it was broken
   });
 }
 

@@ -41,11 +41,18 @@ void Reply::error(std::exception_ptr error) const {
 }
 
 void Reply::bad_arguments(const std::string& why) const {
+  state_->responder->fail({CallFailure::Kind::bad_arguments, "", why});
   if (state_->kept) {
-    return state_->kept->set_exception(
+    state_->kept->set_exception(
         std::make_exception_ptr(DistError("the arguments of the function do not decode: " + why)));
   }
-  state_->responder->fail({CallFailure::Kind::bad_arguments, "", why});
+}
+
+void Reply::begin() const {
+  if (!state_->kept) return;
+  std::string acknowledgement;
+  append_references(acknowledgement, {});
+  state_->responder->answer(std::move(acknowledgement));
 }
 
 void Reply::with_value(const HandleId& id, std::function<void(const Value& value)> use) const {

@@ -57,18 +57,13 @@ void fail(const Served& served, CallFailure::Kind kind, const std::string& text)
   served.call.responder->fail({kind, "", text});
 }
 
-void answer(const Served& served, std::string result) {
-  append_references(result, {});
-  served.call.responder->answer(std::move(result));
-}
-
 void run_function(const Served& served, const CallRequest& request, const Reply& reply) {
   const FunctionTable::Function* const function = served.context.functions.find(request.head.function);
   const std::string name = quoted(request.head.function);
   const std::string self = describe(served.context.agent->self());
   const auto reject = [&](CallFailure::Kind kind, const std::string& text) {
-    if (!reply.keeps()) return fail(served, kind, text);
-    reply.error(std::make_exception_ptr(DistError(text)));
+    fail(served, kind, text);
+    if (reply.keeps()) reply.error(std::make_exception_ptr(DistError(text)));
   };
   if (!function)
     return reject(CallFailure::Kind::unknown_function, self + " has registered no function " + name);
@@ -90,7 +85,8 @@ Reply reply_to(const Served& served) {
       ReplyState{served.context.references, served.call.caller, served.call.responder}));
 }
 
-// The value exists from now on; the function that makes it runs afterwards.
+// The value exists from now on; the function that makes it runs afterwards. If the call is rejected before,
+// its caller drops the value.
 void create(const Served& served) {
   const std::string_view bytes = served.request.arguments;
   const auto message =
@@ -99,10 +95,9 @@ void create(const Served& served) {
   if (!inner) return fail(served, CallFailure::Kind::bad_arguments, "the call does not decode");
   const auto promise = served.context.references->on_create(served.call.caller, message->id, message->number);
   if (!promise) return fail(served, CallFailure::Kind::exception, "its caller has given the value up");
-  answer(served, "");
   run_function(served, *inner,
-               Reply(std::make_shared<ReplyState>(
-                   ReplyState{served.context.references, served.call.caller, nullptr, promise})));
+               Reply(std::make_shared<ReplyState>(ReplyState{served.context.references, served.call.caller,
+                                                             served.call.responder, promise})));
 }
 
 void fetch(const Served& served) {

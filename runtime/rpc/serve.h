@@ -36,7 +36,8 @@ CallFailure failure_of(const std::exception_ptr& error);
 struct ReplyState {
   std::shared_ptr<References> references;
   std::uint32_t caller;
-  std::shared_ptr<Responder> responder;  // null: it is kept
+  std::shared_ptr<Responder> responder;
+  // The result is kept here; the responder acknowledges that it is created.
   std::optional<Promise<References::Value>> kept = {};
 };
 

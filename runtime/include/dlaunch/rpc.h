@@ -183,6 +183,8 @@ class DLAUNCH_EXPORT Reply {
   void result(codec::Bytes bytes) const;
   void error(std::exception_ptr error) const;
   void bad_arguments(const std::string& why) const;
+  // The arguments are read: the function runs. If the result is kept, its creation is acknowledged.
+  void begin() const;
   // Calls `use` with a value of this worker when it is there; replies with an error if there is none, or
   // `use` throws.
   void with_value(const HandleId& id, std::function<void(const Value& value)> use) const;
@@ -301,6 +303,7 @@ std::optional<Tuple> read_arguments(codec::Reader reader, const Reply& reply) {
     codec::Read read(reader);
     read(arguments);
     if (!reader.at_end()) throw DistError("they are followed by bytes that belong to nothing");
+    reply.begin();
     return arguments;
   } catch (const DistError& e) {
     reply.bad_arguments(e.reason());

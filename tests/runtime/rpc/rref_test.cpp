@@ -8,6 +8,7 @@
 #include <csignal>
 #include <map>
 #include <stdexcept>
+#include <type_traits>
 
 #include "tests/runtime/rank_processes.h"
 #include "tests/runtime/rpc/rpc_processes.h"
@@ -101,6 +102,51 @@ bool lives(const char* worker, int number) {
     if (std::chrono::steady_clock::now() > end) return false;
   }
   return true;
+}
+
+// An argument that does not decode if it is negative, and whose message counts that it was rejected.
+std::atomic<int> rejected = 0;
+struct Noted {
+  int number;
+
+  struct Note final : codec::MessageNote {
+    void on_sent() override {}
+    void on_rejected() override { ++rejected; }
+  };
+  template <class Archive>
+  friend void serialize(Archive& archive, Noted& noted) {
+    archive(noted.number);
+    if constexpr (std::is_same_v<Archive, codec::Write>) {
+      if (archive.writer().has_blocks()) archive.writer().note() = std::make_shared<Note>();
+    } else if constexpr (std::is_same_v<Archive, codec::Read>) {
+      if (noted.number < 0) throw DistError("a negative number");
+    }
+  }
+};
+int number_of(const Noted& noted) {
+  if (noted.number == 0) throw std::runtime_error("no number");
+  return noted.number;
+}
+DLAUNCH_RPC(number_of);
+
+TEST(RRef, ARejectedCallIsKnownToBeRejected) {
+  expect_ok(2, []() -> std::string {
+    REQUIRE(remote("worker1", number_of, Noted{7}).to_here() == 7);
+    REQUIRE(error_of<RemoteError>([] {
+              (void)remote("worker1", number_of, Noted{0}).to_here();
+            }).find("no number") != std::string::npos);
+    REQUIRE(rejected == 0);
+    for (const std::string worker : {"worker1", "worker0"}) {
+      const RRef<int> value = remote(worker, number_of, Noted{-1});
+      REQUIRE(error_of<RemoteError>([&] {
+                (void)value.to_here();
+              }).find("the arguments of 'number_of' do not decode in worker " + worker + " (rank ") !=
+              std::string::npos);
+      REQUIRE(!value.confirmed_by_owner());
+      REQUIRE(rejected.exchange(0) == 1);
+    }
+    return "ok";
+  });
 }
 
 TEST(RRef, RefersToAValueInAnotherWorker) {
