@@ -488,8 +488,10 @@ bool Agent::end(const std::string& why, Deadline deadline) {
   if (all_ended) {
     listener_.reset();
     host_listener_.reset();
-    serve_ = nullptr;  // they may own this
-    observer_ = {};
+    serve_ = nullptr;  // they may own this; find_worker does not, and threads that still connect call it
+    observer_.serve_at_once = nullptr;
+    observer_.on_link_lost = nullptr;
+    observer_.on_late_result = nullptr;
   }
   return all_ended;
 }
