@@ -113,7 +113,7 @@ std::vector<WorkerContact> MemberDirectory::all() {
     std::erase_if(keys, [&](const std::string& key) { return !keys_->check({&key, 1}); });
   std::vector<std::string> ranks = keys_->multi_get(keys);
   std::ranges::sort(ranks);
-  ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   for (std::string& rank : ranks) rank.insert(0, "rank/");
   std::vector<WorkerContact> all;
   for (const std::string& text : keys_->multi_get(ranks)) {
