@@ -25,17 +25,11 @@ class Trace(Hang):
         self.start("--nproc-per-node=3", STRAGGLER, "absent")
         return self.dump_where(self.is_stuck, "two ranks wait")
 
-    @staticmethod
-    def is_stuck(dump):
+    @classmethod
+    def is_stuck(cls, dump):
         waits = lambda worker: worker["flight"]["pg_status"]["1"]["last_enqueued_collective"] == 4
         return (all("flight" in w and w["flight"]["pg_status"] for w in dump["workers"]) and
-                [waits(worker) for worker in dump["workers"]] == [True, True, False])
-
-    @staticmethod
-    def have_done(dump, count):
-        """All ranks have done so many collectives of the default group."""
-        status = [worker.get("flight", {}).get("pg_status", {}).get("1", {}) for worker in dump["workers"]]
-        return min(one.get("last_completed_collective", 0) for one in status) >= count
+                [waits(worker) for worker in dump["workers"]] == [True, True, False] and cls.have_done(dump, 3))
 
     def check(self, text, ended_last=False):
         """`ended_last`: a rank that was killed is known to the others, so the last operation may have failed there."""
