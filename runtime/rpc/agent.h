@@ -43,8 +43,8 @@ class Agent : public std::enable_shared_from_this<Agent> {
     std::function<void(std::uint32_t worker)> on_link_lost;
     std::function<void(std::uint32_t worker, const codec::Bytes& result)> on_late_result;
     // Of workers that come and go: the one with this id; none: none has it, or it has left. It may block, and
-    // throws DistError. Null: the workers of start() are all. The agent keeps it: it
-    // must not own the agent.
+    // throws DistError. Null: the workers of start() are all. The agent keeps it until
+    // its end: it must not own the agent.
     std::function<std::optional<WorkerContact>(std::uint32_t id)> find_worker;
   };
   struct Options {

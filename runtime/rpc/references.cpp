@@ -160,7 +160,7 @@ void References::start_trying() {
     start_thread([self = shared_from_this()] { self->keep_trying(); }).detach();
   } catch (const DistBackendError& e) {
     tries_ = false;  // the next message that fails begins again
-    log(LogLevel::warning, "messages of remote references are not sent again for now: " + e.reason());
+    log(LogLevel::warning, "cannot retry messages of remote references now: " + e.reason());
   }
 }
 

@@ -23,7 +23,7 @@ class Fields {
   }
 
   [[nodiscard]] std::string_view text(std::size_t number) const { return all_[number - first]; }
-  // 0, and is_good() no more, if it is no number.
+  // Returns 0 if the field is not a number; is_good() is false from then on.
   template <class Number>
   Number number(std::size_t number) {
     const auto value = parse_number<Number>(text(number));

@@ -15,8 +15,8 @@ namespace dlaunch::store {
 // Times in clock ticks, sysconf(_SC_CLK_TCK) of them a second.
 struct ProcessStat {
   std::string name;  // the first 15 bytes; any characters
-  char state =
-      '?';  // 'R' runs, 'S' sleeps, 'D' sleeps without interruption, 'T' and 't' stopped, 'Z' and 'X' ended
+  // 'R' runs, 'S' sleeps, 'D' sleeps without interruption, 'T' and 't' stopped, 'Z' and 'X' ended
+  char state = '?';
   pid_t parent = 0;
   std::uint64_t flags = 0;         // PF_*
   std::int64_t user = 0;           // time in user mode
@@ -27,15 +27,15 @@ struct ProcessStat {
   std::uint64_t birth = 0;  // when it was started, since the machine was
   std::uint64_t resident_pages = 0;
 
-  // It runs no more and waits to be reaped.
+  // The process has ended and waits to be reaped.
   [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
-// None: it is no such line.
+// None: the line does not have this form.
 std::optional<ProcessStat> parse_process_stat(std::string_view line);
 
-// None: there is no such process, or /proc cannot be read. `pid` is a number of /proc, which may show another
-// process namespace than the caller's.
+// None: the process does not exist, or /proc cannot be read. `pid` is the number that /proc shows: /proc may
+// be that of another process namespace.
 std::optional<ProcessStat> process_stat(std::int64_t pid);
 
 }  // namespace dlaunch::store

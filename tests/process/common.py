@@ -28,6 +28,14 @@ def torch_version():
     return tuple(int(part) for part in asked.stdout.strip().split(".")[:2]) if asked.returncode == 0 else None
 
 
+def offers_torch(test, oldest, what):
+    """Whether its PyTorch is so new. The test is skipped if it is not and no PyTorch was named for it (scripts/test --pytorch)."""
+    found = torch_version()
+    if found is None or (found < oldest and "DLAUNCH_TORCH_PYTHON" not in os.environ):
+        test.skipTest(f"PyTorch {found} of {TORCH_PYTHON} {what}")
+    return found >= oldest
+
+
 def is_sanitized():
     """Whether this dlaunch was built with a sanitizer: it needs more memory, and AddressSanitizer stops whom it looks at for leaks."""
     with open(DLAUNCH, "rb") as file:

@@ -17,7 +17,7 @@ import time
 import unittest
 import uuid
 
-from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, alive, environment, free_port, is_sanitized, main, remedy, summary, torch_version, wait_until
+from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, alive, environment, free_port, is_sanitized, main, offers_torch, remedy, summary, wait_until
 
 STRAGGLER = os.path.join(os.path.dirname(BIN), "tests", "straggler")
 LIMIT = 4  # of --hang-timeout: much longer than a busy machine lets a sum wait, or a rank come to the first one
@@ -361,11 +361,8 @@ class Dump(Hang):
             self.assertLess(abs(flight["entries"][0]["time_created_ns"] / 1e9 - time.time()), 2 * PATIENCE)
 
     def test_pytorchs_torchfrtrace_names_the_missing_rank(self):
-        found = torch_version()
-        if found is None or found < (2, 15):  # knows no other backend than NCCL
-            if "DLAUNCH_TORCH_PYTHON" in os.environ and found is not None:
-                return
-            self.skipTest(f"{TORCH_PYTHON} has no torch of version 2.15 or later")
+        if not offers_torch(self, (2, 15), "knows no other backend than NCCL in its records"):
+            return
         self.stuck()
         folder = os.path.join(self.dir, "flight")
         self.assertEqual(self.dump(f"--flight={folder}").returncode, 0)

@@ -17,7 +17,7 @@ import threading
 import unittest
 import uuid
 
-from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, alive, environment, free_port, main, summary, torch_version, wait_until
+from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, alive, environment, free_port, main, offers_torch, summary, torch_version, wait_until
 
 FRTRACE = os.path.join(os.path.dirname(TORCH_PYTHON), "torchfrtrace")
 RECORDS_GLOO = (2, 9)  # the first PyTorch that does
@@ -181,13 +181,7 @@ class Torch(Idle):
         return {"PYTHONPATH": os.path.join(os.path.dirname(BIN), "python"), "PYTHONWARNINGS": "ignore"}
 
     def has_records(self, oldest):
-        """Of gloo. False: the PyTorch that was named for this test is older. Without a named one the test is skipped."""
-        found = torch_version()
-        if found is not None and found >= oldest:
-            return True
-        if found is None or "DLAUNCH_TORCH_PYTHON" not in os.environ:
-            self.skipTest(f"PyTorch {found} of {TORCH_PYTHON} has no records of gloo")
-        return False
+        return offers_torch(self, oldest, "has no records of gloo")
 
     def expect_records(self, job, ranks):
         """The folder, after the user has stopped the job."""

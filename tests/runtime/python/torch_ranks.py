@@ -256,7 +256,7 @@ def memory():
     if not (IS_NATIVE or TAKES_ANY_BACKEND):  # a group in Python has no backend that a program could ask for memory
         fails(lambda: dist.group.WORLD._get_backend(cpu), "No backend")
         dist.destroy_process_group()
-        print("in place", flush=True)
+        print("no backend", flush=True)
         return
     backend = dist.group.WORLD._get_backend(cpu)
     assert backend.supports_tensor_alloc(cpu) and not backend.supports_tensor_alloc(torch.device("cuda:0"))

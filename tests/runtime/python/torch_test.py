@@ -84,7 +84,8 @@ class Torch(unittest.TestCase):
         self.assertEqual(self.launch(2, "ddp").count("losses agree"), 2)
 
     def test_tensors_in_memory_of_the_host_are_reduced_in_place(self):
-        self.assertEqual(self.launch(2, "memory").count("in place"), 2)
+        has_backend = torch_version() >= (2, 14) or "EXPECTS_NATIVE" in self.own
+        self.assertEqual(self.launch(2, "memory").count("in place" if has_backend else "no backend"), 2)
 
     def test_a_group_can_be_made_again_and_of_another_store(self):
         with tempfile.TemporaryDirectory() as folder:
