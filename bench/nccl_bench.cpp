@@ -1,4 +1,4 @@
-// What a call through libdlaunch costs over the bare call of a non-blocking communicator of NCCL: the host's
+// What a call through libdlaunch costs over the bare call of NCCL: the host's
 // time of an all_reduce of one float, and the time of large ones on the GPU. Under dlaunch, with a GPU for
 // each rank (or a shared one, if NCCL_MULTI_RANK_GPU_ENABLE=1), or with the doubles of tests/doubles in
 // LD_LIBRARY_PATH (only the host's time says something then: pass 0). Medians of batches; the GPU is waited
@@ -68,12 +68,6 @@ double microseconds_each(const Once& once, const Wait& wait) {
   return times[batches / 2];
 }
 
-// As a program with a non-blocking communicator has to, without a pause.
-void complete(const NcclFunctions& call, ncclComm_t communicator) {
-  ncclResult_t state = ncclInProgress;
-  while (state == ncclInProgress) (void)call.ncclCommGetAsyncError(communicator, &state);
-}
-
 ncclComm_t own_communicator(const NcclFunctions& call) {
   ncclUniqueId id{};
   if (dlaunch::get_rank() == 0) (void)call.ncclGetUniqueId(&id);
@@ -83,10 +77,8 @@ ncclComm_t own_communicator(const NcclFunctions& call) {
   std::memcpy(&id, bytes.data(), sizeof id);
   ncclComm_t communicator = nullptr;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
   (void)call.ncclCommInitRankConfig(&communicator, dlaunch::get_world_size(), id, dlaunch::get_rank(),
                                     &config);
-  complete(call, communicator);
   return communicator;
 }
 
@@ -99,7 +91,6 @@ struct Bench {
 
   void reduce_bare(std::size_t count) const {
     (void)call.ncclAllReduce(memory, memory, count, ncclFloat32, ncclSum, communicator, stream);
-    complete(call, communicator);
   }
   [[nodiscard]] dlaunch::Tensor tensor(std::size_t count) const {
     return dlaunch::Tensor::from(static_cast<float*>(memory), {static_cast<std::int64_t>(count)},

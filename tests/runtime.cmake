@@ -391,6 +391,7 @@ endif()
 if(TARGET dlaunch_backend_nccl)
   dlaunch_test(NAME nccl_units_test LABELS runtime LIBS dlaunch_nccl_core
   SOURCES
+    runtime/backends/nccl/nccl_detached_call_test.cpp
     runtime/backends/nccl/nccl_rendezvous_test.cpp
     runtime/backends/nccl/nccl_types_test.cpp
     runtime/backends/nccl/nccl_watchdog_test.cpp)

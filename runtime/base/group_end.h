@@ -19,7 +19,6 @@ class GroupEnd {
     const std::lock_guard lock(mutex_);
     if (is_set_.exchange(true)) return;
     reason_ = std::move(reason);
-    changed_.notify_all();
   }
 
   void throw_if_set() {
@@ -28,15 +27,8 @@ class GroupEnd {
     std::rethrow_exception(reason_);
   }
 
-  // Returns when this time is over, or at the end.
-  void pause(std::chrono::microseconds length) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, length, [this] { return is_set_.load(); });
-  }
-
  private:
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::atomic<bool> is_set_ = false;  // written with mutex_ held
   std::exception_ptr reason_;         // protected by mutex_
 };

@@ -11,8 +11,7 @@ cudaEvent_t event_of(const DeviceCopies::Place& place) { return static_cast<cuda
 
 }  // namespace
 
-CudaCopies::CudaCopies(const CudaFunctions& cuda, int device)
-    : cuda_(cuda), device_(device), events_(std::make_shared<CudaEvents>(cuda)) {
+CudaCopies::CudaCopies(const CudaFunctions& cuda, int device) : cuda_(cuda), device_(device), events_(cuda) {
   int count = 0;
   require_cuda(cuda_, cuda_.cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   const DeviceScope scope(cuda_, choose_device(DeviceHints{.named = device, .count = count}));
@@ -36,7 +35,7 @@ void CudaCopies::wait_in(cudaStream_t stream, const Place& after) {
 }
 
 CudaEvent CudaCopies::end_of(cudaStream_t stream) {
-  CudaEvent end = events_->take();
+  CudaEvent end = events_.take();
   require_cuda(cuda_, cuda_.cudaEventRecord(end.get(), stream), "cudaEventRecord");
   return end;
 }

@@ -32,7 +32,7 @@ class CudaCopies final : public DeviceCopies {
 
   const CudaFunctions& cuda_;
   const int device_;
-  const std::shared_ptr<CudaEvents> events_;
+  CudaEvents events_;
   std::mutex mutex_;  // held while a stream gets a group of copies
   cudaStream_t to_host_ = nullptr;
   cudaStream_t to_device_ = nullptr;

@@ -1,6 +1,9 @@
-// Events of CUDA, used again when nobody holds them any more.
+// Events of CUDA, used again when nobody else holds them any more.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -11,40 +14,39 @@ namespace dlaunch::internal {
 
 using CudaEvent = std::shared_ptr<CUevent_st>;
 
-// Any thread. Lives as long as one of its events.
-class CudaEvents : public std::enable_shared_from_this<CudaEvents> {
+// Any thread. Its events may live longer.
+class CudaEvents {
  public:
   explicit CudaEvents(const CudaFunctions& cuda) : cuda_(cuda) {}
-  ~CudaEvents() {
-    for (const cudaEvent_t event : free_) (void)cuda_.cudaEventDestroy(event);
-  }
   CudaEvents(const CudaEvents&) = delete;
   CudaEvents& operator=(const CudaEvents&) = delete;
 
-  // Of the current device, which is the same at each call. Throws DistBackendError.
+  // Of the current device, which is the same at each call. Throws DistBackendError. Without system calls and
+  // memory once there are as many as the program holds at a time.
   CudaEvent take() {
+    const std::lock_guard lock(mutex_);
+    // They are taken in turn, and given back in nearly the same order.
+    for (std::size_t looks = 0; looks < std::min(most_looks, all_.size()); ++looks) {
+      next_ = next_ + 1 < all_.size() ? next_ + 1 : 0;
+      if (all_[next_].use_count() > 1) continue;
+      std::atomic_thread_fence(std::memory_order_acquire);  // after what the last holder did with it
+      return all_[next_];
+    }
     cudaEvent_t event = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        event = free_.back();
-        free_.pop_back();
-      }
-    }
-    if (event == nullptr) {
-      require_cuda(cuda_, cuda_.cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                   "cudaEventCreateWithFlags");
-    }
-    return {event, [pool = shared_from_this()](cudaEvent_t unused) {
-              const std::lock_guard lock(pool->mutex_);
-              pool->free_.push_back(unused);
-            }};
+    require_cuda(cuda_, cuda_.cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                 "cudaEventCreateWithFlags");
+    const auto destroy = [&cuda = cuda_](cudaEvent_t unused) { (void)cuda.cudaEventDestroy(unused); };
+    return all_.emplace_back(event, destroy);
   }
 
  private:
+  static constexpr std::size_t most_looks = 2;
+
   const CudaFunctions& cuda_;
   std::mutex mutex_;
-  std::vector<cudaEvent_t> free_;  // protected by mutex_
+  // protected by mutex_
+  std::vector<CudaEvent> all_;
+  std::size_t next_ = 0;
 };
 
 }  // namespace dlaunch::internal

@@ -1,7 +1,7 @@
 // A double of NCCL (libnccl) for tests on machines without a GPU: the entry points that dlaunch uses, with
-// the real ones' meaning, over the double of the CUDA runtime. Non-blocking communicators answer
-// ncclInProgress as often as a seed decides. They put a call into its stream at a time of their own, also if
-// nobody asks any more, as the thread of the real ones does. See nccl_launch.h.
+// the real ones' meaning, over the double of the CUDA runtime. Its communicators are blocking ones: a call
+// waits inside for ranks that have not connected yet, until the communicator is aborted or revoked. See
+// nccl_launch.h.
 
 #include <cuda_runtime_api.h>
 #include <dlaunch/half.h>
@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -27,51 +28,18 @@ using doubles::CallKind;
 using doubles::CommunicatorState;
 using doubles::Operator;
 
-using Clock = std::chrono::steady_clock;
-
-// The call that a communicator has not carried out yet; lives longer than the communicator.
-class InProgress {
- public:
-  void set(std::function<void()> call, Clock::time_point not_before) {
-    const std::lock_guard lock(mutex_);
-    call_ = std::move(call);
-    not_before_ = not_before;
-  }
-  // Whether there is none any more.
-  bool carry_out() {
-    const std::lock_guard lock(mutex_);
-    if (!call_) return true;
-    if (Clock::now() < not_before_) return false;
-    std::exchange(call_, nullptr)();
-    return true;
-  }
-  bool is_there() {
-    const std::lock_guard lock(mutex_);
-    return call_ != nullptr;
-  }
-
- private:
-  std::mutex mutex_;
-  std::function<void()> call_;  // protected by mutex_, as the next
-  Clock::time_point not_before_;
-};
-
 struct ncclComm {
   std::shared_ptr<CommunicatorState> state;
-  const std::shared_ptr<InProgress> in_progress = std::make_shared<InProgress>();
-  bool is_blocking = false;
+  std::atomic<bool> is_revoked = false;
+  std::atomic<int> inside = 0;  // threads
   std::mutex mutex;
   // protected by mutex
-  bool has_joined = false;
-  bool is_finalizing = false;
-  std::uint64_t answers_left = 0;  // of ncclInProgress
   std::vector<Operator> operators;
   std::string last_error;
 };
 
 namespace {
 
-constexpr std::uint64_t most_answers = 3;
 constexpr auto slow_call = std::chrono::milliseconds(100);
 
 struct Pending {
@@ -85,77 +53,62 @@ thread_local std::vector<Pending> pending;
 std::atomic<std::uint64_t> launches = 0;
 
 ncclResult_t refuse(ncclComm_t communicator, ncclResult_t result, const std::string& text) {
+  const std::lock_guard lock(communicator->mutex);
   communicator->last_error = text;
   return result;
 }
 
-// With the mutex held.
-ncclResult_t progress(ncclComm_t communicator) {
-  if (communicator->state->error != ncclSuccess) {
-    communicator->last_error = "the double was told to fail";
-    return communicator->state->error;
-  }
-  if (!communicator->has_joined) {
-    if (!communicator->state->world.join()) return ncclInProgress;
-    communicator->has_joined = true;
-    const int twin = communicator->state->world.rank_on_same_device();
-    if (twin >= 0) {
-      communicator->state->error = ncclInvalidUsage;
-      return refuse(communicator, ncclInvalidUsage, "Duplicate GPU detected");
-    }
-  }
-  if (communicator->answers_left > 0) {
-    --communicator->answers_left;
-    return ncclInProgress;
-  }
-  if (!communicator->in_progress->carry_out()) return ncclInProgress;
-  if (communicator->is_finalizing && communicator->state->running > 0) return ncclInProgress;
-  return ncclSuccess;
-}
+// A thread is inside NCCL.
+class Inside {
+ public:
+  explicit Inside(ncclComm_t communicator) : communicator_(communicator) { ++communicator_->inside; }
+  ~Inside() { --communicator_->inside; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
 
-ncclResult_t progress_of_call(ncclComm_t communicator) {
-  std::unique_lock lock(communicator->mutex);
-  ncclResult_t result = progress(communicator);
-  while (result == ncclInProgress && communicator->is_blocking) {
-    lock.unlock();
-    std::this_thread::yield();
-    lock.lock();
-    result = progress(communicator);
+  // Returns when `is_over`, or when the communicator has been aborted or revoked: false.
+  template <class Condition>
+  [[nodiscard]] bool wait_until(const Condition& is_over) const {
+    while (!communicator_->state->is_aborted && !is_over()) std::this_thread::yield();
+    return !communicator_->state->is_aborted;
   }
-  return result;
+
+ private:
+  const ncclComm_t communicator_;
+};
+
+// False: the communicator has been aborted or revoked.
+bool may_start(const Inside& inside, CommunicatorState& state, const std::vector<Call>& calls) {
+  using Clock = std::chrono::steady_clock;
+  const doubles::Fault fault = doubles::planned_fault(state.world.rank(), launches + 1);
+  if (fault == doubles::Fault::stuck) return inside.wait_until([] { return false; });
+  if (fault == doubles::Fault::slow) {
+    const Clock::time_point end = Clock::now() + slow_call;
+    if (!inside.wait_until([&] { return Clock::now() >= end; })) return false;
+  }
+  return inside.wait_until(
+      [&] { return !doubles::has_collective(calls) || state.world.all_have_connected(); });
 }
 
 ncclResult_t launch(ncclComm_t communicator, cudaStream_t stream, std::vector<Call> calls) {
+  const Inside inside(communicator);
   const doubles::StreamPointer where = doubles::stream_of(stream);
-  {
-    const std::lock_guard lock(communicator->mutex);
-    if (!communicator->has_joined || communicator->in_progress->is_there()) {
-      std::fprintf(stderr, "NCCL double: a call while an earlier one is in progress\n");
-      return refuse(communicator, ncclInvalidUsage, "an earlier call is in progress");
-    }
-    if (communicator->state->error != ncclSuccess) return communicator->state->error;
-    communicator->answers_left = communicator->is_blocking ? 0 : doubles::streams().draw(most_answers);
-    const bool is_slow =
-        doubles::planned_fault(communicator->state->world.rank(), launches + 1) == doubles::Fault::slow;
-    const auto start = [state = communicator->state, where, calls = std::move(calls)] {
-      const bool is_captured = doubles::streams().capture_status(where) != cudaStreamCaptureStatusNone;
-      std::vector<doubles::Place> after;
-      if (!is_captured && state->latest.stream) after.push_back(state->latest);
-      const auto make = [state, calls]() -> doubles::Step {
-        return [made = std::make_shared<doubles::Launch>(state, calls, ++launches)] { return made->step(); };
-      };
-      doubles::streams().add_made(where, make, std::move(after));
-      if (!is_captured) state->latest = doubles::streams().end_of(where);
-    };
-    communicator->in_progress->set(start, Clock::now() + (is_slow ? slow_call : Clock::duration::zero()));
-    if (!communicator->is_blocking) {
-      static const doubles::StreamPointer& of_communicators =
-          *new doubles::StreamPointer(doubles::streams().make(0, false));
-      doubles::streams().add(of_communicators,
-                             [mine = communicator->in_progress] { return mine->carry_out(); });
-    }
+  const std::shared_ptr<CommunicatorState>& state = communicator->state;
+  if (communicator->is_revoked) return refuse(communicator, ncclInvalidUsage, "it has been revoked");
+  if (state->error != ncclSuccess) return refuse(communicator, state->error, "the double was told to fail");
+  if (!may_start(inside, *state, calls)) {
+    ++launches;
+    return ncclInternalError;
   }
-  return progress_of_call(communicator);
+  const bool is_captured = doubles::streams().capture_status(where) != cudaStreamCaptureStatusNone;
+  std::vector<doubles::Place> after;
+  if (!is_captured && state->latest.stream) after.push_back(state->latest);
+  const auto make = [state, calls = std::move(calls)]() -> doubles::Step {
+    return [made = std::make_shared<doubles::Launch>(state, calls, ++launches)] { return made->step(); };
+  };
+  doubles::streams().add_made(where, make, std::move(after));
+  if (!is_captured) state->latest = doubles::streams().end_of(where);
+  return ncclSuccess;
 }
 
 ncclResult_t call(ncclComm_t communicator, cudaStream_t stream, const Call& one) {
@@ -214,30 +167,42 @@ DOUBLE ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniq
   doubles::WorldName name{};
   std::memcpy(&name, &id, sizeof name);
   if (ranks < 1 || static_cast<std::size_t>(ranks) > doubles::most_ranks) return ncclInvalidArgument;
-  auto* const communicator = new ncclComm;
+  if (config != nullptr && config->blocking == 0) return ncclInvalidArgument;
+  auto communicator = std::make_unique<ncclComm>();
   communicator->state = std::make_shared<CommunicatorState>(name, rank, ranks);
-  communicator->is_blocking = config == nullptr || config->blocking != 0;
-  communicator->answers_left = communicator->is_blocking ? 0 : doubles::streams().draw(most_answers);
-  *made = communicator;
-  return progress_of_call(communicator);
+  doubles::World& world = communicator->state->world;
+  if (!Inside(communicator.get()).wait_until([&] { return world.join(); })) return ncclInternalError;
+  if (world.rank_on_same_device() >= 0) {
+    std::fprintf(stderr, "NCCL double: duplicate GPU detected\n");
+    return ncclInvalidUsage;
+  }
+  *made = communicator.release();
+  return ncclSuccess;
 }
 DOUBLE ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* result) {
-  const std::lock_guard lock(communicator->mutex);
-  *result = progress(communicator);
+  *result = communicator->state->error;
+  if (*result != ncclSuccess) (void)refuse(communicator, *result, "the double was told to fail");
   return ncclSuccess;
 }
 DOUBLE ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   while (communicator->state->hangs_in_abort) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   communicator->state->is_aborted = true;
+  while (communicator->inside > 0) std::this_thread::yield();
   delete communicator;
   return ncclSuccess;
 }
+DOUBLE ncclResult_t ncclCommRevoke(ncclComm_t communicator, int /*flags*/) {
+  if (std::getenv("NCCL_DOUBLE_CANNOT_REVOKE") != nullptr) return ncclInvalidUsage;
+  while (communicator->state->hangs_in_abort) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  communicator->is_revoked = true;
+  communicator->state->is_aborted = true;
+  while (communicator->inside > 0 || communicator->state->running > 0) std::this_thread::yield();
+  return ncclSuccess;
+}
 DOUBLE ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
-  {
-    const std::lock_guard lock(communicator->mutex);
-    communicator->is_finalizing = true;
-  }
-  return progress_of_call(communicator);
+  const Inside inside(communicator);
+  return inside.wait_until([&] { return communicator->state->running == 0; }) ? ncclSuccess
+                                                                              : ncclInternalError;
 }
 DOUBLE ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   while (communicator->state->running > 0) std::this_thread::yield();

@@ -24,9 +24,13 @@ constexpr auto long_wait = std::chrono::seconds(3);  // then the double says on 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 Fault fault_of(const std::string& word) {
-  const std::pair<const char*, Fault> all[] = {{"error", Fault::error}, {"hang", Fault::hang},
-                                               {"crash", Fault::crash}, {"late", Fault::late},
-                                               {"slow", Fault::slow},   {"hang_abort", Fault::hang_abort}};
+  const std::pair<const char*, Fault> all[] = {{"error", Fault::error},
+                                               {"hang", Fault::hang},
+                                               {"crash", Fault::crash},
+                                               {"late", Fault::late},
+                                               {"slow", Fault::slow},
+                                               {"stuck", Fault::stuck},
+                                               {"hang_abort", Fault::hang_abort}};
   for (const auto& [name, fault] : all) {
     if (word == name) return fault;
   }
@@ -66,8 +70,7 @@ Fault planned_fault(int rank, std::uint64_t launch) {
 Launch::Launch(std::shared_ptr<CommunicatorState> communicator, std::vector<Call> calls, std::uint64_t number)
     : communicator_(std::move(communicator)), world_(communicator_->world), number_(number) {
   for (Call& call : calls) {
-    const bool is_message = call.kind == CallKind::send || call.kind == CallKind::recv;
-    (is_message ? messages_ : collectives_).push_back(call);
+    (is_message(call.kind) ? messages_ : collectives_).push_back(call);
   }
   message_stages_.resize(messages_.size(), Stage::not_posted);
   message_numbers_.resize(messages_.size());
@@ -104,7 +107,7 @@ bool Launch::is_stuck() {
     if (*fault_ == Fault::hang_abort) communicator_->hangs_in_abort = true;
   }
   if (*fault_ == Fault::late) return steady_clock::now() < began_ + late_start;
-  return *fault_ != Fault::none && *fault_ != Fault::slow;
+  return *fault_ != Fault::none && *fault_ != Fault::slow && *fault_ != Fault::stuck;
 }
 
 bool Launch::step_collective(const Call& call) {

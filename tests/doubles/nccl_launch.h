@@ -5,6 +5,7 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,6 +22,7 @@ namespace doubles {
 
 enum class CallKind : std::uint32_t { all_reduce, broadcast, reduce, all_gather, reduce_scatter, send, recv };
 const char* name_of(CallKind kind);
+inline bool is_message(CallKind kind) { return kind == CallKind::send || kind == CallKind::recv; }
 
 struct Call {
   CallKind kind;
@@ -32,10 +34,15 @@ struct Call {
   int root = 0;  // or the peer
 };
 
+inline bool has_collective(const std::vector<Call>& calls) {
+  return std::ranges::any_of(calls, [](const Call& one) { return !is_message(one.kind); });
+}
+
 // What a test wants to go wrong: NCCL_DOUBLE_FAULTS="RANK:LAUNCH:KIND", several separated by commas; launches
 // count from 1, over all communicators of the process. Kinds: error (an asynchronous one), hang, crash, late,
-// slow (the call stays in progress for a while), hang_abort (also ncclCommAbort never returns).
-enum class Fault : std::uint8_t { none, error, hang, crash, late, slow, hang_abort };
+// slow (the call returns after a while), stuck (it returns when another thread aborts or revokes the
+// communicator), hang_abort (also ncclCommAbort and ncclCommRevoke never return).
+enum class Fault : std::uint8_t { none, error, hang, crash, late, slow, stuck, hang_abort };
 Fault planned_fault(int rank, std::uint64_t launch);
 
 // What the launches of a communicator share.

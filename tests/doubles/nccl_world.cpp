@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -60,6 +61,12 @@ bool World::join() {
     if (memory == nullptr) return false;
   }
   return true;
+}
+
+bool World::all_have_connected() {
+  page(rank_).has_connected = true;
+  return std::all_of(page_->ranks.begin(), page_->ranks.begin() + size_,
+                     [](const RankPage& one) { return one.has_connected.load(); });
 }
 
 int World::rank_on_same_device() const {

@@ -37,6 +37,7 @@ struct RankPage {
   std::atomic<int> memory_descriptor;
   std::atomic<int> device;
   std::atomic<bool> is_here;
+  std::atomic<bool> has_connected;  // it has come to its first collective
   // How many collectives this rank has come to, and of how many it has read the others' data.
   std::atomic<std::uint64_t> posted;
   std::atomic<std::uint64_t> read;
@@ -66,6 +67,8 @@ class World {
 
   // Whether all ranks are here. Does not wait.
   bool join();
+  // This rank has come to a collective. Whether all have: the first one connects them. Does not wait.
+  bool all_have_connected();
   // Another rank with the same device; -1: none. REQUIRES: join() was true.
   [[nodiscard]] int rank_on_same_device() const;
   [[nodiscard]] const std::byte* memory_of(int rank, std::uint64_t offset) const {

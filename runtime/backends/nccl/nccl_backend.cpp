@@ -15,17 +15,14 @@ namespace dlaunch::internal {
 
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// How long other threads are waited for that are inside NCCL when the group has ended; then ncclCommAbort.
-constexpr milliseconds lock_limit(1000);
+// How long a thread is waited for that is inside NCCL when the group has ended: first, until it is
+// interrupted, and after that.
+constexpr milliseconds before_interrupt(100);
+constexpr milliseconds after_interrupt(1000);
 // How long shutdown() waits for running operations and for the other ranks.
 constexpr milliseconds shutdown_limit(5000);
-// A wait for NCCL: so often at once, then so often while others may use the processor, then with pauses.
-constexpr int looks_at_once = 50;
-constexpr int looks_without_pause = 150;
-constexpr microseconds pause_between_looks(100);
 constexpr int multi_rank_version = 23000;  // the first that allows several ranks on one device
 
 constexpr const char* not_connected_before_capture =
@@ -60,7 +57,7 @@ NcclBackend::NcclBackend(const BackendContext& context)
       store_(context.lasting_store),
       check_(control_plane_ ? LossCheck([control = control_plane_] { control->check(); }) : LossCheck()),
       waits_block_(is_switched_on("TORCH_NCCL_BLOCKING_WAIT") || is_switched_on("NCCL_BLOCKING_WAIT")),
-      events_(std::make_shared<CudaEvents>(nccl_)),
+      events_(nccl_),
       watchdog_(end_, outside()) {
   if (!store_) throw DistBackendError("this backend needs the store for longer than the group is formed");
   if (named_device_)
@@ -78,6 +75,7 @@ void NcclBackend::connect(int device, BackendStore& store, Deadline deadline, co
   const std::string id = share_unique_id(store, place, deadline, [this] { return unique_id(nccl_); });
   communicator_ = std::make_unique<NcclCommunicator>(
       nccl_, id, rank_, size_, device, patience(deadline, check, "the ranks did not connect their GPUs"));
+  connected_ = communicator_.get();
   device_ = device;
 }
 
@@ -87,33 +85,48 @@ NcclCommunicator& NcclBackend::communicator(int device, Deadline deadline) {
 }
 
 NcclPatience NcclBackend::patience(Deadline deadline, const LossCheck& check, std::string waits_for) {
-  return [this, deadline, check, waits_for = std::move(waits_for), looks = 0]() mutable {
+  return [this, deadline, check, waits_for = std::move(waits_for)] {
     end_.throw_if_set();
-    if (++looks <= looks_at_once) return;
-    if (looks <= looks_without_pause) return std::this_thread::yield();
     if (check) check();
     if (has_passed(deadline)) throw DistNetworkError(waits_for + " before the deadline");
-    end_.pause(pause_between_looks);
   };
 }
 
 template <class Call>
-CudaEvent NcclBackend::enqueue(const Track& track, Deadline deadline, const Call& call) {
+CudaEvent NcclBackend::enqueue(const Track& track, const Place& place, const Call& call) {
   end_.throw_if_set();
   const DeviceScope scope(nccl_, track.device);
-  NcclCommunicator& with = communicator(track.device, deadline);
+  NcclCommunicator& with = communicator(track.device, place.deadline);
   const cudaStream_t stream = track.callers.value_or(with.stream());
   if (!track.callers) {
-    const CudaEvent before = events_->take();
+    const CudaEvent before = events_.take();
     require_cuda(nccl_, nccl_.cudaEventRecord(before.get(), current(track.device)), "cudaEventRecord");
     require_cuda(nccl_, nccl_.cudaStreamWaitEvent(stream, before.get(), 0), "cudaStreamWaitEvent");
   }
+  const bool is_alone = size_ == 1 && !track.is_captured;
+  if (is_alone) wait_for_latest(stream);
+  start_in(with, stream, place, call);
+  CudaEvent end = events_.take();
+  require_cuda(nccl_, nccl_.cudaEventRecord(end.get(), stream), "cudaEventRecord");
+  if (is_alone) latest_ = {stream, end};
+  return end;
+}
+
+// It may wait inside NCCL for a rank to connect: the watchdog interrupts it then.
+template <class Call>
+void NcclBackend::start_in(const NcclCommunicator& with, cudaStream_t stream, const Place& place,
+                           const Call& call) {
+  const NcclWatchdog::Inside inside(watchdog_, place.sequence, place.deadline);
   NcclCalls calls(nccl_, with, stream, rank_, size_);
   call(calls);
-  calls.start(patience(deadline, check_, "NCCL did not begin the operation"));
-  CudaEvent end = events_->take();
-  require_cuda(nccl_, nccl_.cudaEventRecord(end.get(), stream), "cudaEventRecord");
-  return end;
+  const NcclCalls::Outcome outcome = calls.start();
+  end_.throw_if_set();
+  with.require(outcome.result, outcome.call);
+}
+
+void NcclBackend::wait_for_latest(cudaStream_t stream) const {
+  if (!latest_.end || latest_.stream == stream) return;
+  require_cuda(nccl_, nccl_.cudaStreamWaitEvent(stream, latest_.end.get(), 0), "cudaStreamWaitEvent");
 }
 
 // The stream may be another thread's when it waits: so the device is set, too.
@@ -140,10 +153,9 @@ bool NcclBackend::is_capturing(int device) const {
          status != cudaStreamCaptureStatusNone;
 }
 
-// A rank by itself has no kernel of NCCL whose order NCCL would see to.
 NcclBackend::Track NcclBackend::track_of(int device, const Place& place) const {
   Track track{device, is_capturing(device)};
-  if (!place.async && !track.is_captured && size_ > 1) track.callers = current(device);
+  if (!place.async && !track.is_captured) track.callers = current(device);
   return track;
 }
 
@@ -157,7 +169,7 @@ Work NcclBackend::start(int device, const Place& place, const Call& call) {
   if (Batch* const batch = own_batch()) return join_batch(*batch, device, place, Body(call));
   const Track track = track_of(device, place);
   const std::unique_lock lock(mutex_);
-  const CudaEvent end = enqueue(track, place.deadline, call);
+  const CudaEvent end = enqueue(track, place, call);
   const WorkSource source = source_of(end, track);
   hand_over({place.sequence, place.deadline, end, source, place.sender}, track);
   return source.work();
@@ -175,7 +187,7 @@ Work NcclBackend::join_batch(Batch& batch, int device, const Place& place, Body 
     throw DistBackendError("operations that are started together are on two devices");
   const DeviceScope scope(nccl_, device);
   batch.device = device;
-  const CudaEvent end = events_->take();  // recorded when they start
+  const CudaEvent end = events_.take();  // recorded when they start
   batch.bodies.push_back(std::move(body));
   const Track track{device, is_capturing(device)};
   batch.works.push_back({place.sequence, place.deadline, end, source_of(end, track), place.sender});
@@ -199,8 +211,8 @@ void NcclBackend::end_together() {
   const Track track{*batch.device, is_capturing(*batch.device)};
   const std::unique_lock lock(mutex_);
   try {
-    const Deadline deadline = std::ranges::min(batch.works, {}, &NcclWatchdog::Watched::deadline).deadline;
-    (void)enqueue(track, deadline, [&](NcclCalls& calls) {
+    const auto& first = std::ranges::min(batch.works, {}, &NcclWatchdog::Watched::deadline);
+    (void)enqueue(track, {first.sequence, first.deadline, true}, [&](NcclCalls& calls) {
       for (const Body& body : batch.bodies) body(calls);
     });
     const DeviceScope scope(nccl_, *batch.device);
@@ -331,9 +343,9 @@ NcclWatchdog::Outside NcclBackend::outside() {
               },
           .check = [this] { check_communicator(); },
           .explain_delay =
-              [this](const NcclWatchdog::Watched& late) {
+              [this](std::uint64_t late) {
                 if (!control_plane_) return;
-                if (late.sequence > 0) control_plane_->explain_delay(late.sequence);
+                if (late > 0) control_plane_->explain_delay(late);
                 const std::vector<int> gone = control_plane_->departed();
                 if (!gone.empty()) throw DistNetworkError(left_the_group, {.peer = gone.front()});
               },
@@ -349,11 +361,18 @@ void NcclBackend::check_communicator() {
 std::exception_ptr NcclBackend::give_up(std::exception_ptr reason) {
   std::unique_lock lock(mutex_, std::defer_lock);
   if (is_leaving_) return reason;
-  const bool has_lock = lock.try_lock_for(lock_limit);
-  const bool has_ended = has_lock && (!communicator_ || communicator_->abort(NcclCommunicator::abort_limit));
-  if (has_ended) return reason;
-  const char* const note = has_lock ? "ncclCommAbort did not return within 3 s: its kernels may still run"
-                                    : "a thread does not return from NCCL: the communicator is not aborted";
+  constexpr std::chrono::milliseconds limit = NcclCommunicator::abort_limit;
+  bool has_lock = lock.try_lock_for(before_interrupt);
+  bool has_ended = true;
+  if (NcclCommunicator* const busy = connected_; !has_lock && busy != nullptr) {
+    has_ended = busy->interrupt(limit);
+    has_lock = lock.try_lock_for(after_interrupt);
+  }
+  if (has_lock && has_ended && communicator_) has_ended = communicator_->abort(limit);
+  if (has_lock && has_ended) return reason;
+  const char* const note = has_lock
+                               ? "NCCL did not end the communicator within 3 s: its kernels may still run"
+                               : "a thread does not return from NCCL: its kernels may still run";
   if (log_) log_(note);
   try {
     std::rethrow_exception(reason);

@@ -1,6 +1,6 @@
 // A group's backend over NCCL: starts an asynchronous operation on the communicator's stream, after the
-// caller's, and one that the caller waits for on the caller's own stream: that needs no events. NCCL itself
-// orders what one communicator has on several streams.
+// caller's, and one that the caller waits for on the caller's own stream, which need not wait for another one
+// then. NCCL itself orders what one communicator has on several streams, if there is more than one rank.
 #pragma once
 
 #include <atomic>
@@ -90,7 +90,11 @@ class NcclBackend final : public Backend {
   Work join_batch(Batch& batch, int device, const Place& place, Body body);
   // Puts what `call` starts into the stream; the event is reached when it has ended.
   template <class Call>
-  CudaEvent enqueue(const Track& track, Deadline deadline, const Call& call);
+  CudaEvent enqueue(const Track& track, const Place& place, const Call& call);
+  template <class Call>
+  void start_in(const NcclCommunicator& with, cudaStream_t stream, const Place& place, const Call& call);
+  // Of a group of one rank: NCCL has no kernel then, whose order it would see to.
+  void wait_for_latest(cudaStream_t stream) const;
   [[nodiscard]] WorkSource source_of(const CudaEvent& end, const Track& track) const;
   // What was started just now: the watchdog sees to its end, or it is a part of a graph.
   void hand_over(NcclWatchdog::Watched started, const Track& track);
@@ -116,7 +120,7 @@ class NcclBackend final : public Backend {
   const std::shared_ptr<BackendStore> store_;
   const LossCheck check_;
   const bool waits_block_;
-  const std::shared_ptr<CudaEvents> events_;
+  CudaEvents events_;
 
   GroupEnd end_;
   std::atomic<int> device_ = -1;  // of the communicator; -1: there is none yet
@@ -126,6 +130,12 @@ class NcclBackend final : public Backend {
   std::timed_mutex mutex_;                    // held during all calls of NCCL
   // protected by mutex_
   std::unique_ptr<NcclCommunicator> communicator_;
+  struct {
+    cudaStream_t stream = nullptr;
+    CudaEvent end;
+  } latest_;  // operation of a group of one rank
+  // communicator_, for the thread that interrupts the one with the lock
+  std::atomic<NcclCommunicator*> connected_ = nullptr;
   std::atomic<bool> is_leaving_ = false;  // the process ends: CUDA may be gone
   NcclWatchdog watchdog_;                 // last: its thread uses the others
 };

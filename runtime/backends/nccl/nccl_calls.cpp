@@ -45,17 +45,16 @@ NcclCalls::~NcclCalls() {
 }
 
 void NcclCalls::note(ncclResult_t result, const char* call) {
-  if (first_error_ != ncclSuccess || result == ncclSuccess || result == ncclInProgress) return;
-  first_error_ = result;
-  failed_call_ = call;
+  if (outcome_.result == ncclSuccess && result != ncclSuccess) outcome_ = {result, call};
 }
 
-void NcclCalls::start(const NcclPatience& patience) {
+NcclCalls::Outcome NcclCalls::start() {
   is_open_ = false;
-  const ncclResult_t result = nccl_.ncclGroupEnd();
-  communicator_.complete(first_error_, failed_call_, patience);
-  communicator_.complete(result, "ncclGroupEnd", patience);
-  for (const ncclRedOp_t op : made_) (void)nccl_.ncclRedOpDestroy(op, communicator_.handle());
+  note(nccl_.ncclGroupEnd(), "ncclGroupEnd");
+  if (outcome_.result == ncclSuccess) {
+    for (const ncclRedOp_t op : made_) (void)nccl_.ncclRedOpDestroy(op, communicator_.handle());
+  }
+  return outcome_;
 }
 
 NcclCalls::How NcclCalls::how(DType dtype, const Reduction& reduction) {

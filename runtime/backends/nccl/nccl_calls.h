@@ -31,8 +31,12 @@ class NcclCalls {
   void send(const Tensor& tensor, int dst);
   void recv(const Tensor& tensor, int src);
 
-  // Ends the group: its calls are in the stream afterwards. Throws as NcclCommunicator::complete(). Once.
-  void start(const NcclPatience& patience);
+  struct Outcome {
+    ncclResult_t result;
+    const char* call;  // that has failed, if one has
+  };
+  // Ends the group: its calls are in the stream afterwards, or one has failed. Once.
+  Outcome start();
 
  private:
   struct How;
@@ -45,8 +49,7 @@ class NcclCalls {
   const int rank_;
   const int size_;
   bool is_open_ = true;
-  ncclResult_t first_error_ = ncclSuccess;
-  const char* failed_call_ = "";
+  Outcome outcome_ = {ncclSuccess, ""};
   std::vector<ncclRedOp_t> made_;
 };
 

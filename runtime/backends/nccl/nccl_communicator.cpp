@@ -1,20 +1,31 @@
 #include "runtime/backends/nccl/nccl_communicator.h"
 
-#include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "runtime/backends/nccl/nccl_detached_call.h"
 #include "runtime/base/process_environment.h"
 
 namespace dlaunch::internal {
 
 namespace {
 
+using std::chrono::milliseconds;
+
+constexpr milliseconds between_looks(1);
+
 bool wants_high_priority() { return process_environment("TORCH_NCCL_HIGH_PRIORITY").value_or("0") == "1"; }
+
+// Of a call that may not return. Throws what `patience` throws.
+ncclResult_t result_of(std::function<ncclResult_t()> call, std::function<void(ncclResult_t)> abandoned,
+                       const NcclPatience& patience) {
+  NcclDetachedCall waited_for(std::move(call), std::move(abandoned));
+  while (!waited_for.wait_for(between_looks)) patience();
+  return waited_for.result();
+}
 
 }  // namespace
 
@@ -24,12 +35,21 @@ NcclCommunicator::NcclCommunicator(const NcclFunctions& nccl, const std::string&
   ncclUniqueId id{};
   if (unique_id.size() != sizeof id) throw DistBackendError("rank 0 has another version of NCCL");
   std::memcpy(&id, unique_id.data(), sizeof id);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  const DeviceScope scope(nccl_, device_);
+  const auto made = std::make_shared<ncclComm_t>();
+  const auto make = [made, &nccl, id, rank, size, device]() -> ncclResult_t {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    if (nccl.cudaSetDevice(device) != cudaSuccess) return ncclUnhandledCudaError;
+    return nccl.ncclCommInitRankConfig(made.get(), size, id, rank, &config);
+  };
+  // Nobody knows a communicator that is ready too late.
+  const auto abandoned = [made, &nccl](ncclResult_t result) {
+    if (result == ncclSuccess) (void)nccl.ncclCommAbort(*made);
+  };
+  require(result_of(make, abandoned, patience), "ncclCommInitRankConfig");
+  handle_ = *made;
   try {
-    complete(nccl_.ncclCommInitRankConfig(&handle_, size, id, rank, &config), "ncclCommInitRankConfig",
-             patience);
+    const DeviceScope scope(nccl_, device_);
     make_stream();
   } catch (...) {
     abort(abort_limit);
@@ -63,23 +83,18 @@ void NcclCommunicator::make_stream() {
 }
 
 std::string NcclCommunicator::text_of(ncclResult_t result) const {
-  const char* const more = handle_ != nullptr ? nccl_.ncclGetLastError(handle_) : nullptr;
+  const char* const more = nccl_.ncclGetLastError(handle_);
   std::string text = nccl_.ncclGetErrorString(result);
   if (more != nullptr && *more != '\0') text += std::string(" (") + more + ")";
   return text + "; with NCCL_DEBUG=INFO in the environment NCCL prints more";
 }
 
-void NcclCommunicator::complete(ncclResult_t result, const char* call, const NcclPatience& patience) const {
-  while (result == ncclInProgress) {
-    patience();
-    ncclResult_t state = ncclSuccess;
-    result = nccl_.ncclCommGetAsyncError(handle_, &state);
-    if (result == ncclSuccess) result = state;
-  }
+void NcclCommunicator::require(ncclResult_t result, const char* call) const {
   if (result != ncclSuccess) throw DistBackendError(std::string(call) + " failed: " + text_of(result));
 }
 
 void NcclCommunicator::check() const {
+  if (handle_ == nullptr) return;
   ncclResult_t state = ncclSuccess;
   ncclResult_t result = nccl_.ncclCommGetAsyncError(handle_, &state);
   if (result == ncclSuccess) result = state;
@@ -88,33 +103,49 @@ void NcclCommunicator::check() const {
 }
 
 void NcclCommunicator::finish(const NcclPatience& patience) {
-  const DeviceScope scope(nccl_, device_);
-  complete(nccl_.ncclCommFinalize(handle_), "ncclCommFinalize", patience);
-  (void)nccl_.ncclCommDestroy(std::exchange(handle_, nullptr));
+  if (handle_ == nullptr) return;
+  const auto end = [&nccl = nccl_, device = device_, handle = handle_.load()] {
+    (void)nccl.cudaSetDevice(device);
+    const ncclResult_t result = nccl.ncclCommFinalize(handle);
+    if (result == ncclSuccess) (void)nccl.ncclCommDestroy(handle);
+    return result;
+  };
+  const ncclResult_t result = result_of(end, {}, patience);
+  if (result == ncclSuccess) handle_ = nullptr;
+  require(result, "ncclCommFinalize");
 }
 
-bool NcclCommunicator::abort(std::chrono::milliseconds limit) noexcept {
-  if (handle_ == nullptr) return true;
-  struct Helper {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool has_returned = false;  // protected by mutex
-  };
+bool NcclCommunicator::ends_within(milliseconds limit, std::function<ncclResult_t()> call) noexcept {
   try {
-    const auto helper = std::make_shared<Helper>();
-    std::thread([helper, &nccl = nccl_, device = device_, handle = std::exchange(handle_, nullptr)] {
-      (void)nccl.cudaSetDevice(device);
-      (void)nccl.ncclCommAbort(handle);
-      const std::lock_guard lock(helper->mutex);
-      helper->has_returned = true;
-      helper->changed.notify_all();
-    }).detach();
-    std::unique_lock lock(helper->mutex);
-    is_given_up_ = !helper->changed.wait_for(lock, limit, [&] { return helper->has_returned; });
+    NcclDetachedCall ending(std::move(call));
+    if (ending.wait_for(limit)) return true;
   } catch (const std::exception&) {  // no thread, no memory
-    is_given_up_ = true;
   }
-  return !is_given_up_;
+  is_given_up_ = true;
+  return false;
+}
+
+bool NcclCommunicator::interrupt(milliseconds limit) noexcept {
+  const ncclComm_t handle = handle_;
+  if (handle == nullptr) return true;
+  if (nccl_.ncclCommRevoke == nullptr) return abort(limit);
+  const auto was_revoked = std::make_shared<std::atomic<bool>>(false);
+  const bool has_returned = ends_within(limit, [&nccl = nccl_, device = device_, handle, was_revoked] {
+    (void)nccl.cudaSetDevice(device);
+    const ncclResult_t result = nccl.ncclCommRevoke(handle, 0);
+    *was_revoked = result == ncclSuccess;
+    return result;
+  });
+  return has_returned && (*was_revoked || abort(limit));
+}
+
+bool NcclCommunicator::abort(milliseconds limit) noexcept {
+  const ncclComm_t handle = handle_.exchange(nullptr);
+  if (handle == nullptr) return !is_given_up_;
+  return ends_within(limit, [&nccl = nccl_, device = device_, handle] {
+    (void)nccl.cudaSetDevice(device);
+    return nccl.ncclCommAbort(handle);
+  });
 }
 
 }  // namespace dlaunch::internal

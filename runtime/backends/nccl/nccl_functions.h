@@ -33,6 +33,9 @@ namespace dlaunch::internal {
 // clang-format on
 
 struct NcclFunctions : CudaFunctions {
+  // In newer ones only, else null: ends the operations of a communicator and keeps the communicator. Its
+  // declaration is newer than the headers that this may be compiled with.
+  ncclResult_t (*ncclCommRevoke)(ncclComm_t communicator, int flags) = nullptr;
 #define DLAUNCH_DECLARE(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses)
   DLAUNCH_NCCL_FUNCTIONS(DLAUNCH_DECLARE)
 #undef DLAUNCH_DECLARE

@@ -26,6 +26,8 @@ NcclLibrary::NcclLibrary() {
 #define DLAUNCH_FIND(name) find_function(nccl, #name, functions_.name, problem_);
   DLAUNCH_NCCL_FUNCTIONS(DLAUNCH_FIND)
 #undef DLAUNCH_FIND
+  std::string lacks_it;
+  find_function(nccl, "ncclCommRevoke", functions_.ncclCommRevoke, lacks_it);
   if (problem_.empty() && (functions_.ncclGetVersion(&version_) != ncclSuccess || version_ < oldest_nccl)) {
     problem_ = "its version is " + std::to_string(version_) + ", and 2.19 or a newer one is needed";
   }

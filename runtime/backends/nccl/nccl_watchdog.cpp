@@ -41,13 +41,28 @@ void NcclWatchdog::stop() noexcept {
   if (thread_.joinable()) thread_.join();
 }
 
+void NcclWatchdog::start() {
+  if (!thread_.joinable() && !is_stopping_) thread_ = start_thread([this] { run(); });
+}
+
+// The thread declares that it sleeps before it looks, and this one looks after it has declared itself.
+NcclWatchdog::Inside::Inside(NcclWatchdog& watchdog, std::uint64_t sequence, Deadline deadline)
+    : watchdog_(watchdog) {
+  watchdog.inside_sequence_ = sequence;
+  watchdog.inside_until_ = std::min(deadline, nobody - std::chrono::nanoseconds(1));
+  if (!watchdog.is_asleep_) return;
+  const std::lock_guard lock(watchdog.mutex_);
+  watchdog.start();
+  watchdog.changed_.notify_all();
+}
+
 void NcclWatchdog::watch(Watched one) {
   std::vector<Watched> ended;
   {
     const std::lock_guard lock(mutex_);
     ended.swap(ended_);
     if (!failure_) {
-      if (!thread_.joinable()) thread_ = start_thread([this] { run(); });
+      start();
       running_.push_back(std::move(one));
       if (is_asleep_) changed_.notify_all();  // else it looks from time to time anyway
       return;
@@ -59,10 +74,14 @@ void NcclWatchdog::watch(Watched one) {
 void NcclWatchdog::wake() noexcept {
   const std::lock_guard lock(mutex_);
   try {
-    if (!thread_.joinable() && !is_stopping_) thread_ = start_thread([this] { run(); });
+    start();
   } catch (const std::exception&) {  // no thread: the destructor aborts what has been started
   }
   changed_.notify_all();
+}
+
+bool NcclWatchdog::has_work() const {
+  return !running_.empty() || (!failure_ && inside_until_.load() != nobody);
 }
 
 bool NcclWatchdog::has_to_give_up() const { return end_.is_set() && !failure_ && !is_stopping_; }
@@ -94,13 +113,12 @@ bool NcclWatchdog::wait_for_work() {
   std::unique_lock lock(mutex_);
   // A program that starts one operation after another need not wake this thread each time.
   const Deadline awake_until = std::chrono::steady_clock::now() + stays_awake;
-  while (running_.empty() && !is_stopping_ && !has_to_give_up() &&
-         std::chrono::steady_clock::now() < awake_until)
+  while (!has_work() && !is_stopping_ && !has_to_give_up() && std::chrono::steady_clock::now() < awake_until)
     changed_.wait_for(lock, pause_without_work, [this] { return is_stopping_ || has_to_give_up(); });
   is_asleep_ = true;
-  changed_.wait(lock, [this] { return is_stopping_ || !running_.empty() || has_to_give_up(); });
+  changed_.wait(lock, [this] { return is_stopping_ || has_work() || has_to_give_up(); });
   is_asleep_ = false;
-  return !running_.empty() || has_to_give_up();
+  return !is_stopping_ || !running_.empty() || has_to_give_up();
 }
 
 CudaEvent NcclWatchdog::end_at(std::size_t index) {
@@ -152,15 +170,22 @@ void NcclWatchdog::check_running() {
   if (now < next_check_) return;
   next_check_ = now + between_checks;
   outside_.check();
+  if (const Deadline until = inside_until_; until != nobody && has_passed(until)) {
+    outside_.explain_delay(inside_sequence_);
+    throw DistNetworkError(
+        "the call of NCCL has not returned before the deadline of the operation: it may wait for another "
+        "rank "
+        "to connect");
+  }
   std::unique_lock lock(mutex_);
+  if (running_.empty()) return;
   const Watched most_urgent = *std::ranges::min_element(running_, {}, &Watched::deadline);
   lock.unlock();
   if (!has_passed(most_urgent.deadline)) return;
-  outside_.explain_delay(most_urgent);
+  outside_.explain_delay(most_urgent.sequence);
   throw DistNetworkError(
       "the operation has not ended on the GPU before its deadline: a rank has not come, or the GPU still "
-      "works on "
-      "what was started before it");
+      "works on what was started before it");
 }
 
 void NcclWatchdog::pause(microseconds length) {

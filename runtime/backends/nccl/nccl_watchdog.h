@@ -1,8 +1,10 @@
 // The operations of a group that have been started on its stream, and the thread that looks after them: it
 // completes their Works in the order in which they were started, and gives the group up if one is late, NCCL
-// reports an error, or a rank is lost. One thread a group; it sleeps while there are none.
+// reports an error, or a rank is lost; also while a thread is inside NCCL to start one. One thread a group;
+// it sleeps while there are none.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -32,7 +34,8 @@ class NcclWatchdog {
     std::function<void()> enter_thread;                // once
     std::function<bool(const CudaEvent&)> is_reached;  // may throw
     std::function<void()> check;                       // throws if NCCL or the control plane reports an error
-    std::function<void(const Watched&)> explain_delay;  // of one that is late: throws the reason
+    // Of the operation with this number (0: a message), which is late: throws the reason.
+    std::function<void(std::uint64_t sequence)> explain_delay;
     std::function<std::exception_ptr(std::exception_ptr)>
         give_up;  // aborts; what to report in place of the reason
   };
@@ -42,6 +45,18 @@ class NcclWatchdog {
   ~NcclWatchdog() { stop(); }
   NcclWatchdog(const NcclWatchdog&) = delete;
   NcclWatchdog& operator=(const NcclWatchdog&) = delete;
+
+  // As long as it lives, its thread is inside NCCL to start an operation. One at a time.
+  class Inside {
+   public:
+    Inside(NcclWatchdog& watchdog, std::uint64_t sequence, Deadline deadline);
+    ~Inside() { watchdog_.inside_until_ = nobody; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    NcclWatchdog& watchdog_;
+  };
 
   // Any thread, in the order of the stream. After the end of the group the Work fails at once. Costs no
   // system call as long as there was another one a moment ago.
@@ -55,11 +70,15 @@ class NcclWatchdog {
   bool drain(Deadline deadline);
 
  private:
+  static constexpr Deadline nobody = Deadline::max();
+
   void run();
   // Returns whether there is something to do; false: the thread has to end.
   bool wait_for_work();
   // With the mutex held.
   [[nodiscard]] bool has_to_give_up() const;
+  [[nodiscard]] bool has_work() const;
+  void start();
   // How many of the first ones have ended.
   std::size_t count_ended();
   CudaEvent end_at(std::size_t index);
@@ -72,6 +91,9 @@ class NcclWatchdog {
   GroupEnd& end_;
   const Outside outside_;
   Deadline next_check_{};  // of its thread
+  // Of the operation that a thread is about to start.
+  std::atomic<std::uint64_t> inside_sequence_ = 0;  // written before the next
+  std::atomic<Deadline> inside_until_ = nobody;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -81,8 +103,8 @@ class NcclWatchdog {
   // frees costs the first one locks.
   std::vector<Watched> ended_;
   bool is_stopping_ = false;
-  bool is_asleep_ = false;      // the thread, until it is notified
-  std::exception_ptr failure_;  // of all that comes
+  std::atomic<bool> is_asleep_ = true;  // the thread, until it is notified; there may be none yet
+  std::exception_ptr failure_;          // of all that comes
   std::thread thread_;
 };
 

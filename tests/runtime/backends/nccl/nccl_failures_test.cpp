@@ -1,6 +1,6 @@
 // What becomes of a group of the backend nccl when an operation fails, is late, or a rank is lost.
 
-#include <thread>
+#include <csignal>
 
 #include "tests/runtime/cuda/device_ranks.h"
 
@@ -21,6 +21,13 @@ void reduce_on_device(const Floats& values) {
   OperationOptions async;
   async.async_op = true;
   default_group().all_reduce(values.tensor(), ReduceOp::sum, async).synchronize();
+}
+
+// The communicators are there, but nothing has connected them.
+void init_connected(int rank, std::chrono::milliseconds timeout) {
+  require(cudaSetDevice(device_of(rank)), "cudaSetDevice");
+  init_process_group({.backend = "nccl", .timeout = timeout, .device_id = device_of(rank)});
+  monitored_barrier();
 }
 
 // The first operation, which connects the ranks; it has ended on all of them.
@@ -126,7 +133,8 @@ TEST(NcclFailures, AnAbortThatHangsIsGivenUp) {
     if (rank == 0) default_group().set_timeout(seconds(1));
     return reduction(values);
   });
-  EXPECT_TRUE(contains(results[0].said, "ncclCommAbort did not return within 3 s: its kernels may still run"))
+  EXPECT_TRUE(
+      contains(results[0].said, "NCCL did not end the communicator within 3 s: its kernels may still run"))
       << results[0].said;
   EXPECT_TRUE(contains(results[1].said, "rank 1, all_reduce #2 of group default, peer 0")) << results[1].said;
 }
@@ -146,19 +154,79 @@ TEST(NcclFailures, AbortEndsWhatOtherRanksWaitFor) {
       << results[1].said;
 }
 
-// NCCL starts the kernel on a thread of its own, also when the call that waits for that gives up. Freeing the
-// tensor's memory waits for the kernel.
-TEST(NcclFailures, AnOperationThatIsAboutToStartIsAborted) {
+// The first collective connects the ranks: its call returns when all have come.
+TEST(NcclFailures, ARankThatDoesNotComeToTheFirstCollectiveIsNamed) {
+  const auto results = run_processes(3, [](int rank) {
+    init_connected(rank, not_in_this_test);
+    const Floats values({1.0F});
+    if (rank == 2) return thrown_by([] { monitored_barrier(); });
+    default_group().set_timeout(seconds(1));
+    return reduction(values);
+  });
+  for (const std::size_t rank : {0U, 1U}) {
+    EXPECT_TRUE(contains(results[rank].said, "all_reduce #1 of group default, peer 2")) << results[rank].said;
+    EXPECT_TRUE(contains(results[rank].said, "missing: rank 2 of 3")) << results[rank].said;
+  }
+}
+
+TEST(NcclFailures, ADeathEndsACallThatWaitsInsideNccl) {
+  const auto results = run_processes(3, [](int rank) {
+    init_connected(rank, not_in_this_test);
+    const Floats values({1.0F});
+    if (rank == 2) (void)raise(SIGKILL);
+    return reduction(values);
+  });
+  for (const std::size_t rank : {0U, 1U}) {
+    EXPECT_TRUE(contains(results[rank].said, "peer 2")) << results[rank].said;
+    EXPECT_TRUE(contains(results[rank].said, "it died")) << results[rank].said;
+  }
+}
+
+std::string interrupted(int rank) {
+  setenv("NCCL_DOUBLE_FAULTS", "0:2:stuck", 1);
+  init(rank, not_in_this_test);
+  const Floats values({1.0F});
+  connect(values);
+  if (rank == 0) default_group().set_timeout(seconds(1));
+  std::string said = reduction(values);
+  destroy_process_group();
+  init(rank);
+  values.set({1.0F});
+  all_reduce(values.tensor());
+  said += "|" + text_of(values.get());
+  destroy_process_group();
+  return said;
+}
+
+void expect_interrupted(const std::vector<RankResult>& results) {
+  EXPECT_TRUE(contains(results[0].said,
+                       "rank 0, all_reduce #2 of group default: the call of NCCL has not returned before"))
+      << results[0].said;
+  EXPECT_TRUE(contains(results[1].said, "it gave up: rank 0, all_reduce #2")) << results[1].said;
+  for (const RankResult& result : results) EXPECT_TRUE(result.said.ends_with("|2")) << result.said;
+}
+
+TEST(NcclFailures, ACallThatDoesNotReturnIsInterruptedAndANewGroupWorks) {
+  SKIP_ON_GPUS("the double fails when it is told to");
+  expect_interrupted(run_processes(2, interrupted));
+}
+
+TEST(NcclFailures, AnNcclThatCannotRevokeIsAborted) {
+  SKIP_ON_GPUS("the double fails when it is told to");
+  expect_interrupted(run_processes(2, [](int rank) {
+    setenv("NCCL_DOUBLE_CANNOT_REVOKE", "1", 1);
+    return interrupted(rank);
+  }));
+}
+
+// Freeing the tensor's memory waits for the kernel.
+TEST(NcclFailures, AnAbortEndsACallThatIsAboutToStartAnOperation) {
   const auto results = run_processes(2, [](int rank) {
     setenv("NCCL_DOUBLE_FAULTS", "1:2:slow", 1);
     init(rank, not_in_this_test);
     const Floats values({1.0F});
     connect(values);
-    if (rank == 1) {
-      std::string said = reduction(values);
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the kernel has started
-      return said;
-    }
+    if (rank == 1) return reduction(values);
     abort_process_group("the loss is not a number");
     return std::string("aborted");
   });

@@ -56,8 +56,8 @@ class World {
                   if (!failure_.empty()) throw DistNetworkError(failure_, {.peer = 1});
                 },
             .explain_delay =
-                [this](const NcclWatchdog::Watched& late) {
-                  if (!late_.empty()) throw DistNetworkError(late_ + std::to_string(late.sequence));
+                [this](std::uint64_t late) {
+                  if (!late_.empty()) throw DistNetworkError(late_ + std::to_string(late));
                 },
             .give_up =
                 [this](std::exception_ptr reason) {
@@ -147,8 +147,35 @@ TEST_F(NcclWatchdogTest, ALateOneEndsAllAndNamesTheMissingRanks) {
 TEST_F(NcclWatchdogTest, ALateOneHasAReasonIfNobodyIsMissing) {
   EXPECT_EQ(ending(watch(world.event(), 1, milliseconds(1))),
             "the operation has not ended on the GPU before its deadline: a rank has not come, or the GPU "
-            "still works "
-            "on what was started before it");
+            "still works on what was started before it");
+}
+
+// The only one that could find out is inside.
+TEST_F(NcclWatchdogTest, AThreadThatDoesNotReturnFromNcclEndsTheGroup) {
+  world.blame("rank 2 has not come to ");
+  const Work before = watch(world.event(), 1);
+  {
+    const NcclWatchdog::Inside inside(watchdog, 7, deadline_after(milliseconds(1)));
+    EXPECT_EQ(ending(before), "rank 2 has not come to 7");
+  }
+  EXPECT_EQ(world.given_up(), 1);
+  EXPECT_EQ(ending(watch(world.event())), "rank 2 has not come to 7");
+}
+
+TEST_F(NcclWatchdogTest, AThreadInsideNcclNeedsNoRunningOperation) {
+  const NcclWatchdog::Inside inside(watchdog, 7, deadline_after(milliseconds(1)));
+  while (world.given_up() == 0) std::this_thread::yield();
+  EXPECT_EQ(ending(watch(world.event())),
+            "the call of NCCL has not returned before the deadline of the operation: it may wait for another "
+            "rank to connect");
+}
+
+TEST_F(NcclWatchdogTest, AThreadThatReturnsInTimeEndsNothing) {
+  { const NcclWatchdog::Inside inside(watchdog, 7, deadline_after(milliseconds(1))); }
+  const CudaEvent event = world.event();
+  world.reach(event);
+  EXPECT_EQ(ending(watch(event)), "success");
+  EXPECT_EQ(world.given_up(), 0);
 }
 
 TEST_F(NcclWatchdogTest, TheEndOfTheGroupEndsThem) {
