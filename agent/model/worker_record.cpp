@@ -74,6 +74,7 @@ std::map<std::uint32_t, WorkerRecord::CallSite> call_sites_of(ByteSpan first, By
 bool is_whole(page::Record first, const page::Record& second) {
   first.ended_ns = second.ended_ns;
   first.state = second.state;
+  first.on_device = second.on_device;
   return first.seqlock % 2 == 0 && first.seqlock != 0 && std::memcmp(&first, &second, sizeof first) == 0;
 }
 
@@ -96,6 +97,8 @@ std::optional<WorkerRecord::Entry> entry_of(const page::Record& raw, std::size_t
   entry.operation = raw.operation;
   entry.dtype = raw.dtype;
   entry.state = static_cast<page::Record::State>(raw.state);
+  if (raw.on_device <= page::Record::begun)
+    entry.on_device = static_cast<page::Record::OnDevice>(raw.on_device);
   return entry;
 }
 

@@ -54,6 +54,7 @@ struct WorkerRecord {
     page::Operation operation = page::Operation::none;
     std::uint8_t dtype = page::no_dtype;
     page::Record::State state = page::Record::started;
+    page::Record::OnDevice on_device = page::Record::not_known;
     std::uint32_t call_site = 0;  // a key of call_sites; another number: it is not known
   };
   // The line of the program that called an operation.

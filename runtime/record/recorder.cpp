@@ -121,11 +121,17 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
     put(record.operation, what.operation);
     put(record.dtype, what.dtype ? static_cast<std::uint8_t>(*what.dtype) : page::no_dtype);
     put(record.state, std::uint8_t{page::Record::started});
+    put(record.on_device, std::uint8_t{page::Record::not_known});
     put(page_->call_site_of[number % page::max_records], call_site);
     put(record.seqlock, 2 * number + 2);
   }
   if (collective) put(group_->entered, sequence);  // numbers are given out in order
   return {number, sequence, collective, awaited};
+}
+
+void GroupRecorder::write_on_device(const RecordMark& mark, page::Record::OnDevice where) const {
+  page::Record& record = page_->records[mark.number % page::max_records];
+  if (get(record.seqlock) == 2 * mark.number + 2) put(record.on_device, std::uint8_t{where});
 }
 
 void GroupRecorder::write_end(const RecordMark& mark, bool success) const {

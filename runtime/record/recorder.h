@@ -43,6 +43,10 @@ class GroupRecorder {
                    bool awaited = false) const {
     return group_ != nullptr ? write_begin(what, sequence, peer, limit, awaited) : RecordMark{};
   }
+  // How far the device is, to whose stream the operation was given.
+  void put_on_device(const RecordMark& mark, page::Record::OnDevice where) const {
+    if (group_ != nullptr) write_on_device(mark, where);
+  }
   void end(const RecordMark& mark, bool success) const {
     if (group_ != nullptr) write_end(mark, success);
   }
@@ -55,6 +59,7 @@ class GroupRecorder {
  private:
   RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, const Timeout& limit,
                          bool awaited) const;
+  void write_on_device(const RecordMark& mark, page::Record::OnDevice where) const;
   void write_end(const RecordMark& mark, bool success) const;
 
   page::Page* page_ = nullptr;

@@ -206,6 +206,12 @@ struct Group {
 
 struct Record {
   enum State : std::uint8_t { started = 1, completed, failed };
+  // Of an operation in a stream of a device.
+  enum OnDevice : std::uint8_t {
+    not_known,  // or there is no device
+    queued,     // the device still works on what the stream had before
+    begun,      // it has come to the operation, which may wait for other ranks
+  };
 
   std::uint64_t seqlock;   // 2n + 1 while record n is being written, 2n + 2 from then on
   std::uint64_t sequence;  // counted in its group, separately for collectives, messages and so on
@@ -219,7 +225,7 @@ struct Record {
   Operation operation;
   std::uint8_t dtype;
   std::uint8_t state;
-  std::uint8_t reserved;
+  std::uint8_t on_device;  // also written after the seqlock
 };
 
 // A TCP connection with another rank, by which the agent finds it among the kernel's. It may have ended.

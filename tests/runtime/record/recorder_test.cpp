@@ -106,6 +106,20 @@ TEST_F(RecorderTest, WhatIsRecordedIsRead) {
   EXPECT_EQ(record.moved_ns, record.entries[1].ended_ns);
 }
 
+TEST_F(RecorderTest, HowFarTheDeviceIsIsRead) {
+  const GroupRecorder group = open(0, 2);
+  const RecordMark mark = group.begin(floats, 1, -1, within(1));
+  EXPECT_EQ(read().entries[0].on_device, page::Record::not_known);
+  group.put_on_device(mark, page::Record::queued);
+  EXPECT_EQ(read().entries[0].on_device, page::Record::queued);
+  group.put_on_device(mark, page::Record::begun);
+  EXPECT_EQ(read().entries[0].on_device, page::Record::begun);
+  // The place belongs to a later operation: it keeps what it has.
+  for (std::size_t i = 0; i < page::max_records; ++i) group.begin(floats, 2 + i, -1, within(1));
+  group.put_on_device(mark, page::Record::queued);
+  for (const WorkerRecord::Entry& entry : read().entries) EXPECT_EQ(entry.on_device, page::Record::not_known);
+}
+
 // One that is waited for takes the last place; what ends beside it, or behind it, only raises the number.
 TEST_F(RecorderTest, TheLastThatHasEndedIsKnownInWhateverOrderTheyEnd) {
   const GroupRecorder group = open(0, 2);
