@@ -188,6 +188,7 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
                              recording.hand_over()};
   try {
     const Work inner = start(backend, operation);
+    follow_on_device(inner, trace.mark);
     if (!options.async_op && !inner.order_stream()) inner.synchronize();
     if (!options.async_op && inner.has_ended()) {
       inner.synchronize();  // throws if it has failed
@@ -220,6 +221,7 @@ Work GroupImpl::run_message(const OperationSpec& call, int peer, Tag tag, const 
   Work inner;  // keeps its error until the end
   try {
     inner = start(*backend, operation);
+    follow_on_device(inner, trace.mark);
     if (awaited && !inner.order_stream()) inner.synchronize();
     if (awaited && inner.has_ended()) {
       inner.synchronize();
@@ -234,6 +236,14 @@ Work GroupImpl::run_message(const OperationSpec& call, int peer, Tag tag, const 
     fail(error);
     std::rethrow_exception(error);
   }
+}
+
+// The record of an operation that waits in a device's queue says so, until the device has come to it.
+void GroupImpl::follow_on_device(const Work& inner, const RecordMark& mark) const {
+  if (!WorkSource::is_queued(inner)) return;
+  recorder_.put_on_device(mark, page::Record::queued);
+  WorkSource::when_begun(inner,
+                         [recorder = recorder_, mark] { recorder.put_on_device(mark, page::Record::begun); });
 }
 
 // The Work of `outer`. Its error names the operation, and the group is broken before the program can see the

@@ -168,6 +168,7 @@ class GroupImpl {
                    Start start);
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                            OperationTrace trace);
+  void follow_on_device(const Work& inner, const RecordMark& mark) const;
   void finish_unseen(const Work& inner, const ErrorContext& context, OperationTrace trace);
   void report_end(OperationTrace trace, bool success) const;
   void compare_calls(const CallComparison::Call& call, const ErrorContext& context);

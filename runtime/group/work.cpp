@@ -51,6 +51,7 @@ struct Work::State {
   const bool is_message;
   const std::function<bool()> order;  // if it runs on a stream
   const bool is_captured;             // into a graph
+  const bool is_queued;               // on a device, which reports when it comes to it
   const OwnProcess own_process;
 
   std::mutex mutex;
@@ -62,9 +63,11 @@ struct Work::State {
   std::vector<std::function<void(const Work&)>> callbacks;
   bool seen = false;  // the program has read the result
   std::optional<WaitRecord> awaited;
+  bool has_begun = false;
+  std::function<void()> when_begun;
 
-  State(bool of_message, std::function<bool()> order_stream, bool captured = false)
-      : is_message(of_message), order(std::move(order_stream)), is_captured(captured) {}
+  State(bool of_message, std::function<bool()> order_stream, bool captured = false, bool queued = false)
+      : is_message(of_message), order(std::move(order_stream)), is_captured(captured), is_queued(queued) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -99,6 +102,17 @@ struct Work::State {
   // For this thread. With the mutex held.
   [[nodiscard]] bool has_ended() const {
     return stage == Stage::over || (stage == Stage::calling_back && CallingBack::here());
+  }
+
+  void begin() {
+    std::function<void()> to_call;
+    {
+      const std::lock_guard lock(mutex);
+      if (stage != Stage::running) return;
+      has_begun = true;
+      to_call = std::move(when_begun);
+    }
+    if (to_call) to_call();
   }
 
   void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source, bool is_news) {
@@ -233,7 +247,23 @@ WorkSource WorkSource::of_message(std::function<bool()> order, bool is_captured)
 WorkSource WorkSource::of_captured(std::function<bool()> order) {
   return WorkSource(std::make_shared<Work::State>(false, std::move(order), true));
 }
+WorkSource WorkSource::of_queued(std::function<bool()> order) {
+  return WorkSource(std::make_shared<Work::State>(false, std::move(order), false, true));
+}
+bool WorkSource::is_queued(const Work& work) { return work.state_ && work.state_->is_queued; }
+void WorkSource::when_begun(const Work& work, std::function<void()> callback) {
+  {
+    const std::lock_guard lock(work.state_->mutex);
+    if (work.state_->stage != Work::State::Stage::running) return;
+    if (!work.state_->has_begun) {
+      work.state_->when_begun = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
 Work WorkSource::work() const { return Work(state_); }
+void WorkSource::begin() const { state_->begin(); }
 void WorkSource::succeed() const { state_->complete(state_, nullptr, -1, true); }
 void WorkSource::succeed_from(int source_rank) const { state_->complete(state_, nullptr, source_rank, true); }
 void WorkSource::fail(std::exception_ptr reason) const {

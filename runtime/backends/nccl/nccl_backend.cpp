@@ -93,23 +93,29 @@ NcclPatience NcclBackend::patience(Deadline deadline, const LossCheck& check, st
 }
 
 template <class Call>
-CudaEvent NcclBackend::enqueue(const Track& track, const Place& place, const Call& call) {
+NcclBackend::Events NcclBackend::enqueue(const Track& track, const Place& place, const Call& call) {
   end_.throw_if_set();
   const DeviceScope scope(nccl_, track.device);
   NcclCommunicator& with = communicator(track.device, place.deadline);
   const cudaStream_t stream = track.callers.value_or(with.stream());
   if (!track.callers) {
-    const CudaEvent before = events_.take();
-    require_cuda(nccl_, nccl_.cudaEventRecord(before.get(), current(track.device)), "cudaEventRecord");
+    const CudaEvent before = record_in(current(track.device));
     require_cuda(nccl_, nccl_.cudaStreamWaitEvent(stream, before.get(), 0), "cudaStreamWaitEvent");
   }
   const bool is_alone = size_ == 1 && !track.is_captured;
   if (is_alone) wait_for_latest(stream);
+  Events events;
+  if (!track.is_captured) events.begin = record_in(stream);
   start_in(with, stream, place, call);
-  CudaEvent end = events_.take();
-  require_cuda(nccl_, nccl_.cudaEventRecord(end.get(), stream), "cudaEventRecord");
-  if (is_alone) latest_ = {stream, end};
-  return end;
+  events.end = record_in(stream);
+  if (is_alone) latest_ = {stream, events.end};
+  return events;
+}
+
+CudaEvent NcclBackend::record_in(cudaStream_t stream) {
+  CudaEvent event = events_.take();
+  require_cuda(nccl_, nccl_.cudaEventRecord(event.get(), stream), "cudaEventRecord");
+  return event;
 }
 
 // It may wait inside NCCL for a rank to connect: the watchdog interrupts it then.
@@ -144,7 +150,7 @@ WorkSource NcclBackend::source_of(const CudaEvent& end, const Track& track) cons
     }
     return false;
   };
-  return track.is_captured ? WorkSource::of_captured(order) : WorkSource(order);
+  return track.is_captured ? WorkSource::of_captured(order) : WorkSource::of_queued(order);
 }
 
 bool NcclBackend::is_capturing(int device) const {
@@ -169,9 +175,9 @@ Work NcclBackend::start(int device, const Place& place, const Call& call) {
   if (Batch* const batch = own_batch()) return join_batch(*batch, device, place, Body(call));
   const Track track = track_of(device, place);
   const std::unique_lock lock(mutex_);
-  const CudaEvent end = enqueue(track, place, call);
+  const auto [begin, end] = enqueue(track, place, call);
   const WorkSource source = source_of(end, track);
-  hand_over({place.sequence, place.deadline, end, source, place.sender}, track);
+  hand_over({place.sequence, place.deadline, begin, end, source, place.sender}, track);
   return source.work();
 }
 
@@ -190,7 +196,7 @@ Work NcclBackend::join_batch(Batch& batch, int device, const Place& place, Body 
   const CudaEvent end = events_.take();  // recorded when they start
   batch.bodies.push_back(std::move(body));
   const Track track{device, is_capturing(device)};
-  batch.works.push_back({place.sequence, place.deadline, end, source_of(end, track), place.sender});
+  batch.works.push_back({place.sequence, place.deadline, {}, end, source_of(end, track), place.sender});
   return batch.works.back().source.work();
 }
 
@@ -212,11 +218,12 @@ void NcclBackend::end_together() {
   const std::unique_lock lock(mutex_);
   try {
     const auto& first = std::ranges::min(batch.works, {}, &NcclWatchdog::Watched::deadline);
-    (void)enqueue(track, {first.sequence, first.deadline, true}, [&](NcclCalls& calls) {
+    const Events events = enqueue(track, {first.sequence, first.deadline, true}, [&](NcclCalls& calls) {
       for (const Body& body : batch.bodies) body(calls);
     });
     const DeviceScope scope(nccl_, *batch.device);
-    for (const NcclWatchdog::Watched& one : batch.works) {
+    for (NcclWatchdog::Watched& one : batch.works) {
+      one.begin = events.begin;
       require_cuda(nccl_, nccl_.cudaEventRecord(one.end.get(), communicator_->stream()), "cudaEventRecord");
     }
   } catch (...) {

@@ -88,9 +88,15 @@ class NcclBackend final : public Backend {
   template <class Call>
   Work start(int device, const Place& place, const Call& call);
   Work join_batch(Batch& batch, int device, const Place& place, Body body);
-  // Puts what `call` starts into the stream; the event is reached when it has ended.
+  // Reached when the device comes to what was started, and when that has ended.
+  struct Events {
+    CudaEvent begin;
+    CudaEvent end;
+  };
+  [[nodiscard]] CudaEvent record_in(cudaStream_t stream);
+  // Puts what `call` starts into the stream.
   template <class Call>
-  CudaEvent enqueue(const Track& track, const Place& place, const Call& call);
+  Events enqueue(const Track& track, const Place& place, const Call& call);
   template <class Call>
   void start_in(const NcclCommunicator& with, cudaStream_t stream, const Place& place, const Call& call);
   // Of a group of one rank: NCCL has no kernel then, whose order it would see to.

@@ -99,6 +99,7 @@ void NcclWatchdog::run() {
     try {
       const std::size_t ended = count_ended();
       complete(ended);
+      report_begun();
       if (ended == 0) check_running();
       length = ended > 0 ? shortest_pause : std::min(2 * length, longest_pause);
     } catch (...) {
@@ -145,6 +146,26 @@ std::size_t NcclWatchdog::count_ended() {
   return ended;
 }
 
+// Those that were started together have one event.
+void NcclWatchdog::report_begun() {
+  CudaEvent begin;
+  {
+    const std::lock_guard lock(mutex_);
+    if (running_.empty() || !running_.front().begin) return;
+    begin = running_.front().begin;
+  }
+  if (!outside_.is_reached(begin)) return;
+  std::vector<WorkSource> begun;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto one = running_.begin(); one != running_.end() && one->begin == begin; ++one) {
+      begun.push_back(one->source);
+      one->begin.reset();
+    }
+  }
+  for (const WorkSource& source : begun) source.begin();
+}
+
 void NcclWatchdog::complete(std::size_t count) {
   if (count == 0) return;
   std::unique_lock lock(mutex_);
@@ -183,9 +204,11 @@ void NcclWatchdog::check_running() {
   lock.unlock();
   if (!has_passed(most_urgent.deadline)) return;
   outside_.explain_delay(most_urgent.sequence);
-  throw DistNetworkError(
-      "the operation has not ended on the GPU before its deadline: a rank has not come, or the GPU still "
-      "works on what was started before it");
+  throw DistNetworkError(most_urgent.begin
+                             ? "the GPU has not come to the operation before its deadline: it still works on "
+                               "what was started before it"
+                             : "the operation has not ended on the GPU before its deadline: a rank has not "
+                               "come, or its GPU still works on something else");
 }
 
 void NcclWatchdog::pause(microseconds length) {

@@ -25,6 +25,7 @@ class NcclWatchdog {
   struct Watched {
     std::uint64_t sequence;  // 0: a message
     Deadline deadline;
+    CudaEvent begin;  // null: it is not asked for, or has been reached
     CudaEvent end;
     WorkSource source;
     int sender = -1;  // of a receive
@@ -82,6 +83,8 @@ class NcclWatchdog {
   // How many of the first ones have ended.
   std::size_t count_ended();
   CudaEvent end_at(std::size_t index);
+  // The device has come to the first ones.
+  void report_begun();
   void complete(std::size_t count);
   // Throws why the group has to end.
   void check_running();

@@ -106,8 +106,13 @@ class DLAUNCH_EXPORT WorkSource {
   // The same while the stream is captured into a CUDA graph: the operation runs when the graph does, and has
   // no end of its own. It succeeds at once, and a wait still calls `order`.
   static WorkSource of_captured(std::function<bool()> order);
+  // The same as the second one, of an operation that a device has in a queue: it calls begin().
+  static WorkSource of_queued(std::function<bool()> order);
 
   [[nodiscard]] Work work() const;
+
+  // The device has come to the operation. Any thread, before the end, at most once.
+  void begin() const;
 
   // Exactly one of these ends the operation; later calls do nothing. Callbacks run before the call returns.
   void succeed() const;
@@ -120,6 +125,11 @@ class DLAUNCH_EXPORT WorkSource {
   friend class internal::GroupImpl;
   explicit WorkSource(std::shared_ptr<Work::State> state);
   static WorkSource of_message(std::function<bool()> order, bool is_captured);
+  // Whether it is of_queued().
+  static bool is_queued(const Work& work);
+  // At once if the device has come to it already; not at all if the operation ends before that is seen.
+  // REQUIRES: is_queued().
+  static void when_begun(const Work& work, std::function<void()> callback);
 
   std::shared_ptr<Work::State> state_;
 };

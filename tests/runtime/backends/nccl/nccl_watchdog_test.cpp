@@ -92,7 +92,7 @@ struct NcclWatchdogTest : testing::Test {
 
   Work watch(const CudaEvent& event, std::uint64_t sequence = 1, milliseconds timeout = seconds(60)) {
     const WorkSource source;
-    watchdog.watch({sequence, deadline_after(timeout), event, source});
+    watchdog.watch({sequence, deadline_after(timeout), {}, event, source});
     return source.work();
   }
 };
@@ -110,6 +110,14 @@ TEST_F(NcclWatchdogTest, CompletesWorksWhenTheirEndIsReached) {
   EXPECT_EQ(ending(two), "success");
   EXPECT_TRUE(watchdog.drain(deadline_after(seconds(20))));
   EXPECT_EQ(world.given_up(), 0);
+}
+
+TEST_F(NcclWatchdogTest, OneToWhichTheDeviceHasNotComeIsLateForAnotherReason) {
+  const WorkSource source;
+  watchdog.watch({1, deadline_after(milliseconds(1)), world.event(), world.event(), source});
+  EXPECT_EQ(ending(source.work()),
+            "the GPU has not come to the operation before its deadline: it still works on what was started "
+            "before it");
 }
 
 TEST_F(NcclWatchdogTest, TheEndOfManyIsFoundByFewQueries) {
@@ -146,8 +154,8 @@ TEST_F(NcclWatchdogTest, ALateOneEndsAllAndNamesTheMissingRanks) {
 
 TEST_F(NcclWatchdogTest, ALateOneHasAReasonIfNobodyIsMissing) {
   EXPECT_EQ(ending(watch(world.event(), 1, milliseconds(1))),
-            "the operation has not ended on the GPU before its deadline: a rank has not come, or the GPU "
-            "still works on what was started before it");
+            "the operation has not ended on the GPU before its deadline: a rank has not come, or its GPU "
+            "still works on something else");
 }
 
 // The only one that could find out is inside.
@@ -201,7 +209,7 @@ TEST(NcclWatchdog, ItsEndIsAnErrorOfRunningOperations) {
   const WorkSource source;
   {
     NcclWatchdog watchdog(end, world.outside());
-    watchdog.watch({1, deadline_after(seconds(60)), world.event(), source});
+    watchdog.watch({1, deadline_after(seconds(60)), {}, world.event(), source});
     EXPECT_FALSE(watchdog.drain(deadline_after(milliseconds(1))));
   }
   EXPECT_EQ(ending(source.work()), "the group was destroyed before the operation had ended");
