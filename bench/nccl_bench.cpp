@@ -5,6 +5,7 @@
 // for between them.
 
 #include <dlaunch/distributed.h>
+#include <dlaunch/stream.h>
 
 #include <algorithm>
 #include <array>
@@ -116,7 +117,8 @@ void compare_host_time(const Bench& bench) {
   const auto on_default = [&] { wait_for(call, nullptr); };
   const double bare_time = microseconds_each(bare, on_own);
   const double events_time = microseconds_each(with_events, on_default);
-  const double our_time = microseconds_each(ours, on_default);
+  const dlaunch::StreamGuard in_the_same({bench.stream}, bench.device);
+  const double our_time = microseconds_each(ours, on_own);
   (void)call.cudaEventDestroy(event);
   if (dlaunch::get_rank() != 0) return;
   std::printf("ncclAllReduce %.2f us; with the events that order it %.2f us; all_reduce %.2f us\n", bare_time,

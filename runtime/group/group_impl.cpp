@@ -270,7 +270,7 @@ Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, 
 
 // Of an operation that goes on after its call has returned, and that the program has no Work of.
 void GroupImpl::finish_unseen(const Work& inner, const ErrorContext& context, OperationTrace trace) {
-  inner.then([this, context, trace](const Work& work) {
+  WorkSource::when_ended(inner, [this, context, trace](const Work& work) {
     report_end(trace, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {
       const std::exception_ptr error = located(raw, context);

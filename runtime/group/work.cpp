@@ -64,7 +64,8 @@ struct Work::State {
   bool seen = false;  // the program has read the result
   std::optional<WaitRecord> awaited;
   bool has_begun = false;
-  std::function<void()> when_begun;
+  std::function<void()> when_begun;             // does not change once it has begun
+  std::function<void(const Work&)> when_ended;  // does not change once the stage has
 
   State(bool of_message, std::function<bool()> order_stream, bool captured = false, bool queued = false)
       : is_message(of_message), order(std::move(order_stream)), is_captured(captured), is_queued(queued) {}
@@ -105,14 +106,12 @@ struct Work::State {
   }
 
   void begin() {
-    std::function<void()> to_call;
     {
       const std::lock_guard lock(mutex);
       if (stage != Stage::running) return;
       has_begun = true;
-      to_call = std::move(when_begun);
     }
-    if (to_call) to_call();
+    if (when_begun) when_begun();
   }
 
   void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source, bool is_news) {
@@ -125,14 +124,15 @@ struct Work::State {
       seen |= !is_news;
       to_call.swap(callbacks);
       awaited.reset();
-      stage = to_call.empty() ? Stage::over : Stage::calling_back;
+      stage = to_call.empty() && !when_ended ? Stage::over : Stage::calling_back;
       completed.notify_all();
+      if (stage == Stage::over) return;
     }
-    if (to_call.empty()) return;
     {
       const CallingBack inside;
       for (const auto& callback : to_call) callback(Work(self));
       to_call.clear();  // their captures are destroyed before waiting threads are notified
+      if (when_ended) when_ended(Work(self));
     }
     const std::lock_guard lock(mutex);
     stage = Stage::over;
@@ -261,6 +261,17 @@ void WorkSource::when_begun(const Work& work, std::function<void()> callback) {
     }
   }
   callback();
+}
+void WorkSource::when_ended(const Work& work, std::function<void(const Work&)> callback) {
+  {
+    const std::lock_guard lock(work.state_->mutex);
+    if (work.state_->stage == Work::State::Stage::running) {
+      work.state_->when_ended = std::move(callback);
+      return;
+    }
+  }
+  const CallingBack inside;
+  callback(work);
 }
 Work WorkSource::work() const { return Work(state_); }
 void WorkSource::begin() const { state_->begin(); }

@@ -105,7 +105,7 @@ NcclBackend::Events NcclBackend::enqueue(const Track& track, const Place& place,
   const bool is_alone = size_ == 1 && !track.is_captured;
   if (is_alone) wait_for_latest(stream);
   Events events;
-  if (!track.is_captured) events.begin = record_in(stream);
+  if (!track.is_captured && size_ > 1) events.begin = record_in(stream);  // one rank waits for nobody
   start_in(with, stream, place, call);
   events.end = record_in(stream);
   if (is_alone) latest_ = {stream, events.end};
@@ -150,7 +150,8 @@ WorkSource NcclBackend::source_of(const CudaEvent& end, const Track& track) cons
     }
     return false;
   };
-  return track.is_captured ? WorkSource::of_captured(order) : WorkSource::of_queued(order);
+  if (track.is_captured) return WorkSource::of_captured(order);
+  return size_ > 1 ? WorkSource::of_queued(order) : WorkSource(order);
 }
 
 bool NcclBackend::is_capturing(int device) const {

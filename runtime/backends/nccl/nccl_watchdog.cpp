@@ -57,10 +57,10 @@ NcclWatchdog::Inside::Inside(NcclWatchdog& watchdog, std::uint64_t sequence, Dea
 }
 
 void NcclWatchdog::watch(Watched one) {
-  std::vector<Watched> ended;
+  to_destroy_.clear();
   {
     const std::lock_guard lock(mutex_);
-    ended.swap(ended_);
+    to_destroy_.swap(ended_);
     if (!failure_) {
       start();
       running_.push_back(std::move(one));
@@ -81,14 +81,22 @@ void NcclWatchdog::wake() noexcept {
 }
 
 bool NcclWatchdog::has_work() const {
-  return !running_.empty() || (!failure_ && inside_until_.load() != nobody);
+  return running_.size() > ended_places_ || (!failure_ && inside_until_.load() != nobody);
 }
 
 bool NcclWatchdog::has_to_give_up() const { return end_.is_set() && !failure_ && !is_stopping_; }
 
 bool NcclWatchdog::drain(Deadline deadline) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, deadline, [this] { return running_.empty(); });
+  return changed_.wait_until(lock, deadline, [this] { return running().empty(); });
+}
+
+// What is left moves to the front when it is no more than what has ended.
+void NcclWatchdog::remove_first(std::size_t count) {
+  ended_places_ += count;
+  if (2 * ended_places_ < running_.size()) return;
+  running_.erase(running_.begin(), running_.begin() + static_cast<std::ptrdiff_t>(ended_places_));
+  ended_places_ = 0;
 }
 
 void NcclWatchdog::run() {
@@ -119,12 +127,12 @@ bool NcclWatchdog::wait_for_work() {
   is_asleep_ = true;
   changed_.wait(lock, [this] { return is_stopping_ || has_work() || has_to_give_up(); });
   is_asleep_ = false;
-  return !is_stopping_ || !running_.empty() || has_to_give_up();
+  return !is_stopping_ || !running().empty() || has_to_give_up();
 }
 
 CudaEvent NcclWatchdog::end_at(std::size_t index) {
   const std::lock_guard lock(mutex_);
-  return running_[index].end;
+  return running()[index].end;
 }
 
 // They end in order. A query takes a lock of the driver, which the program's calls need, too: so it asks for
@@ -134,7 +142,7 @@ std::size_t NcclWatchdog::count_ended() {
   std::size_t not_ended = 0;  // the first that is known not to have ended
   {
     const std::lock_guard lock(mutex_);
-    not_ended = running_.size();
+    not_ended = running().size();
   }
   for (std::size_t next = not_ended; ended < not_ended; next = ended + (not_ended - ended + 1) / 2) {
     if (outside_.is_reached(end_at(next - 1))) {
@@ -151,16 +159,17 @@ void NcclWatchdog::report_begun() {
   CudaEvent begin;
   {
     const std::lock_guard lock(mutex_);
-    if (running_.empty() || !running_.front().begin) return;
-    begin = running_.front().begin;
+    if (running().empty() || !running().front().begin) return;
+    begin = running().front().begin;
   }
   if (!outside_.is_reached(begin)) return;
   std::vector<WorkSource> begun;
   {
     const std::lock_guard lock(mutex_);
-    for (auto one = running_.begin(); one != running_.end() && one->begin == begin; ++one) {
-      begun.push_back(one->source);
-      one->begin.reset();
+    for (Watched& one : running()) {
+      if (one.begin != begin) break;
+      begun.push_back(one.source);
+      one.begin.reset();
     }
   }
   for (const WorkSource& source : begun) source.begin();
@@ -169,10 +178,10 @@ void NcclWatchdog::report_begun() {
 void NcclWatchdog::complete(std::size_t count) {
   if (count == 0) return;
   std::unique_lock lock(mutex_);
-  const auto end = running_.begin() + static_cast<std::ptrdiff_t>(count);
-  std::vector<Watched> ended(std::make_move_iterator(running_.begin()), std::make_move_iterator(end));
-  running_.erase(running_.begin(), end);
-  if (running_.empty()) changed_.notify_all();  // for drain()
+  const std::span<Watched> first = running().first(count);
+  std::vector<Watched> ended(std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
+  remove_first(count);
+  if (running().empty()) changed_.notify_all();  // for drain()
   lock.unlock();
   for (const Watched& one : ended) {
     if (one.sender >= 0) {
@@ -199,8 +208,8 @@ void NcclWatchdog::check_running() {
         "to connect");
   }
   std::unique_lock lock(mutex_);
-  if (running_.empty()) return;
-  const Watched most_urgent = *std::ranges::min_element(running_, {}, &Watched::deadline);
+  if (running().empty()) return;
+  const Watched most_urgent = *std::ranges::min_element(running(), {}, &Watched::deadline);
   lock.unlock();
   if (!has_passed(most_urgent.deadline)) return;
   outside_.explain_delay(most_urgent.sequence);
@@ -219,11 +228,12 @@ void NcclWatchdog::pause(microseconds length) {
 void NcclWatchdog::end_group(std::exception_ptr reason) {
   end_.set(reason);
   reason = outside_.give_up(std::move(reason));
-  std::deque<Watched> ended;
+  std::vector<Watched> ended;
   {
     const std::lock_guard lock(mutex_);
     failure_ = reason;
-    ended.swap(running_);
+    ended.assign(running().begin(), running().end());
+    remove_first(ended.size());
     changed_.notify_all();
   }
   for (const Watched& one : ended) one.source.fail(reason);

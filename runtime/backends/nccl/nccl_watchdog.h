@@ -7,10 +7,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -59,8 +59,8 @@ class NcclWatchdog {
     NcclWatchdog& watchdog_;
   };
 
-  // Any thread, in the order of the stream. After the end of the group the Work fails at once. Costs no
-  // system call as long as there was another one a moment ago.
+  // One thread at a time, in the order of the stream. After the end of the group the Work fails at once.
+  // Costs no system call as long as there was another one a moment ago.
   void watch(Watched one);
   // The end of the group was set: also without running operations it gives up, since one may be about to
   // start.
@@ -77,8 +77,10 @@ class NcclWatchdog {
   // Returns whether there is something to do; false: the thread has to end.
   bool wait_for_work();
   // With the mutex held.
+  [[nodiscard]] std::span<Watched> running() { return std::span(running_).subspan(ended_places_); }
   [[nodiscard]] bool has_to_give_up() const;
   [[nodiscard]] bool has_work() const;
+  void remove_first(std::size_t count);
   void start();
   // How many of the first ones have ended.
   std::size_t count_ended();
@@ -101,14 +103,17 @@ class NcclWatchdog {
   std::mutex mutex_;
   std::condition_variable changed_;
   // protected by mutex_
-  std::deque<Watched> running_;
+  std::vector<Watched> running_;  // the first `ended_places_` are empty
+  std::size_t ended_places_ = 0;
   // Those since the latest watch(), which destroys them: memory that one thread allocates and another one
-  // frees costs the first one locks.
+  // frees costs both locks.
   std::vector<Watched> ended_;
   bool is_stopping_ = false;
   std::atomic<bool> is_asleep_ = true;  // the thread, until it is notified; there may be none yet
   std::exception_ptr failure_;          // of all that comes
   std::thread thread_;
+
+  std::vector<Watched> to_destroy_;  // of watch()
 };
 
 }  // namespace dlaunch::internal

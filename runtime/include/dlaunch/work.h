@@ -127,9 +127,12 @@ class DLAUNCH_EXPORT WorkSource {
   static WorkSource of_message(std::function<bool()> order, bool is_captured);
   // Whether it is of_queued().
   static bool is_queued(const Work& work);
-  // At once if the device has come to it already; not at all if the operation ends before that is seen.
-  // REQUIRES: is_queued().
+  // At once if the device has come to it already; not at all if the operation ends before that is seen. The
+  // callback is destroyed with the Work. REQUIRES: is_queued().
   static void when_begun(const Work& work, std::function<void()> callback);
+  // As Work::then(), after all callbacks of that, and destroyed with the Work: memory that one thread
+  // allocates and another one frees costs both locks. Once.
+  static void when_ended(const Work& work, std::function<void(const Work&)> callback);
 
   std::shared_ptr<Work::State> state_;
 };
