@@ -6,20 +6,19 @@
 #include <tuple>
 #include <utility>
 
+#include "agent/model/rank_words.h"
 #include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
 
-constexpr std::size_t shown_ranks = 8;
-
 // One group in which a rank waits.
 struct Jam {
   const GroupProgress* group = nullptr;
-  std::uint64_t front = 0;                   // the first collective that a rank waits in
-  std::vector<const RankProgress*> waiting;  // in it
-  std::vector<const RankProgress*> absent;   // have not entered it
-  std::vector<int> unknown;                  // without a report; only the first ones
+  std::uint64_t front = 0;   // the first collective that a rank waits in
+  Ranks waiting;             // in it
+  Ranks absent;              // have not entered it
+  std::vector<int> unknown;  // without a report; only the first ones
   std::size_t unknown_count = 0;
   Duration waited{};  // the longest
 
@@ -90,33 +89,6 @@ std::vector<Jam> jams_of(const std::vector<GroupProgress>& groups) {
   if (std::any_of(jams.begin(), jams.end(), [](const Jam& jam) { return jam.is_live(); }))
     std::erase_if(jams, [](const Jam& jam) { return !jam.is_live(); });
   return jams;
-}
-
-// "rank 3", "ranks 3, 5 and 6", "ranks 0, 1, ... 7 and 12 more".
-std::string describe(const std::vector<int>& ranks, std::size_t count) {
-  const std::size_t shown = std::min(ranks.size(), shown_ranks);
-  std::string text = count == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < shown; ++i) {
-    if (i > 0) text += i + 1 == count ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  if (count > shown) text += " and " + std::to_string(count - shown) + " more";
-  return text;
-}
-
-std::vector<int> numbers(const std::vector<const RankProgress*>& ranks) {
-  std::vector<int> out;
-  out.reserve(ranks.size());
-  for (const RankProgress* rank : ranks) out.push_back(rank->rank);
-  return out;
-}
-
-std::vector<int> in_condition(const std::vector<const RankProgress*>& ranks, Condition condition) {
-  std::vector<int> out;
-  for (const RankProgress* rank : ranks) {
-    if (rank->condition == condition) out.push_back(rank->rank);
-  }
-  return out;
 }
 
 // "from rank 3", "to rank 1", "from any rank".
@@ -194,38 +166,6 @@ std::string who_differs(const Jam& jam) {
   return text;
 }
 
-// "; ranks 0 and 2 call it at train.py:7 in step; the last call of rank 1 was at train.py:9 in step".
-std::string who_calls_where(const std::vector<const RankProgress*>& waiting,
-                            const std::vector<const RankProgress*>& absent) {
-  constexpr std::size_t longest = 80;
-  constexpr std::size_t most = 4;
-  using Sites = std::map<std::string, std::vector<int>>;
-  const auto sites_of = [](const std::vector<const RankProgress*>& all) {
-    Sites sites;
-    for (const RankProgress* rank : all) {
-      if (!rank->call_site.empty()) sites[rank->call_site].push_back(rank->rank);
-    }
-    return sites;
-  };
-  const auto words = [](const Sites& sites, const auto& who) {
-    std::string text;
-    std::size_t shown = 0;
-    for (const auto& [site, ranks] : sites) {
-      if (++shown > most) break;
-      text += "; " + who(ranks) + " at " + shortened(sanitize_for_terminal(site), longest);
-    }
-    return text;
-  };
-  return words(sites_of(waiting),
-               [](const std::vector<int>& ranks) {
-                 return describe(ranks, ranks.size()) + (ranks.size() == 1 ? " calls it" : " call it");
-               }) +
-         words(sites_of(absent), [](const std::vector<int>& ranks) {
-           return (ranks.size() == 1 ? "the last call of " : "the last calls of ") +
-                  describe(ranks, ranks.size()) + (ranks.size() == 1 ? " was" : " were");
-         });
-}
-
 // The ranks that do not come because they wait for a message.
 std::string who_waits_for_messages(const Jam& jam) {
   std::string text;
@@ -239,32 +179,8 @@ std::string who_waits_for_messages(const Jam& jam) {
   return text;
 }
 
-// "; rank 2 is stopped".
-std::string and_stopped(const std::vector<int>& stopped) {
-  return stopped.empty()
-             ? ""
-             : "; " + describe(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped";
-}
-
-// "; rank 1 returned 0; ranks 2 and 3 were killed by SIGSEGV": the missing ranks that have ended.
-std::string who_has_ended(const std::vector<const RankProgress*>& absent) {
-  constexpr std::size_t longest = 64;
-  std::map<std::string, std::vector<int>> ends;
-  for (const RankProgress* rank : absent) {
-    if (rank->condition == Condition::ended) ends[rank->how_ended].push_back(rank->rank);
-  }
-  std::string text;
-  for (const auto& [how, ranks] : ends) {
-    std::string words = shortened(sanitize_for_terminal(how), longest);
-    if (words.empty()) words = ranks.size() == 1 ? "has ended" : "have ended";
-    if (ranks.size() > 1 && words.starts_with("was ")) words.replace(0, 3, "were");
-    text += "; " + describe(ranks, ranks.size()) + " " + words;
-  }
-  return text;
-}
-
 std::string sentence_of(const Jam& jam) {
-  std::vector<const RankProgress*> all = jam.absent;
+  Ranks all = jam.absent;
   all.insert(all.end(), jam.waiting.begin(), jam.waiting.end());
   const std::vector<int> stopped = in_condition(all, Condition::stopped);
   const bool is_held_up = jam.absent.empty() && jam.unknown_count == 0 && !stopped.empty();
@@ -285,9 +201,9 @@ std::string sentence_of(const Jam& jam) {
 struct OtherWait {
   const GroupProgress* group = nullptr;
   page::Operation operation = page::Operation::none;
-  std::vector<const RankProgress*> waiting;
+  Ranks waiting;
   // Missing from an operation that all members must enter; for messages, the members that are waited for.
-  std::vector<const RankProgress*> absent;
+  Ranks absent;
   Duration waited{};  // the longest
 };
 

@@ -28,6 +28,7 @@ COVERED_BY = {
     "agent/model/log_message": "agent/control/coordinator_test.cpp",
     "agent/model/elf_sections": "agent/model/elf_symbols_test.cpp",
     "agent/model/page_reading": "agent/model/worker_record_test.cpp",
+    "agent/model/rank_words": "agent/model/diagnosis_test.cpp",
     "agent/model/pmi_entry": "agent/control/pmi_barrier_test.cpp",
     "agent/model/pmi_wire": "agent/node/pmi_service_test.cpp",
     "agent/pmi/mpi_server": "agent/pmi/pmix_server_test.cpp",
