@@ -179,6 +179,8 @@ void fields(auto& io, Of<RankProgress> auto& r) {
   io(r.rank, r.entered, r.done, r.inside, r.left);
   io.choice(r.condition, Condition::ended);
   io.choice(r.operation, page::last_operation);
+  io.choice(r.on_device, page::Record::begun);
+  io.choice(r.before, page::last_operation);
   io(r.peer, r.needs_all, r.waited, r.call_site, r.how_ended, r.pid, r.state, r.stack, r.link);
 }
 

@@ -24,10 +24,10 @@
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 16;
+inline constexpr std::uint8_t protocol_version = 17;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x10";  // the last byte is protocol_version
+    "LAUNCH\x11";  // the last byte is protocol_version
 // A world of max_nodes fits the first. Messages of a member are shorter.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;

@@ -7,6 +7,21 @@
 namespace dlaunch::agent {
 namespace {
 
+// A stream carries out its operations one after the other: a message that has begun, and waits for another
+// rank, keeps the device from those behind it.
+void add_device(const WorkerRecord& record, const WorkerRecord::Entry& entry, RankProgress& progress) {
+  progress.on_device = entry.on_device;
+  if (entry.on_device != page::Record::queued || !page::is_collective(entry.operation)) return;
+  const auto message = std::ranges::find_if(record.entries, [](const WorkerRecord::Entry& other) {
+    return other.state == page::Record::started && other.on_device == page::Record::begun &&
+           page::is_point_to_point(other.operation);
+  });
+  if (message == record.entries.end()) return;
+  progress.before = message->operation;
+  const WorkerRecord::Group* const group = record.group(message->group);
+  if (group != nullptr) progress.peer = rank_in_job(*group, message->peer);
+}
+
 RankProgress standing_of(const WorkerSeen& worker, const WorkerRecord::Group& group, std::int64_t now_ns) {
   RankProgress progress;
   progress.rank = worker.record.rank;
@@ -19,6 +34,7 @@ RankProgress standing_of(const WorkerSeen& worker, const WorkerRecord::Group& gr
     const WorkerRecord::Entry* const entry = worker.record.open_otherwise(group.id);
     if (entry != nullptr && worker.condition != Condition::ended) {
       progress.operation = entry->operation;
+      add_device(worker.record, *entry, progress);
       progress.peer = rank_in_job(group, entry->peer);
       progress.needs_all = entry->operation == page::Operation::monitored_barrier ||
                            (page::is_meeting(entry->operation) && entry->input == group.size);
@@ -31,6 +47,7 @@ RankProgress standing_of(const WorkerSeen& worker, const WorkerRecord::Group& gr
   }
   if (const WorkerRecord::Entry* entry = worker.record.collective(group.id, progress.at())) {
     progress.operation = entry->operation;
+    if (progress.inside) add_device(worker.record, *entry, progress);
     progress.waited = between(entry->created_ns, entry->ended_ns > 0 ? entry->ended_ns : now_ns);
     progress.call_site = worker.record.call_site_of(*entry);
   }

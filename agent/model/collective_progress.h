@@ -31,6 +31,10 @@ struct RankProgress {
   // The collective after `done`; if it is in none, the group's oldest other operation that has not ended (a
   // message, monitored_barrier).
   page::Operation operation = page::Operation::none;
+  // How far the device is, to whose stream the operation was given; not known if it has ended.
+  page::Record::OnDevice on_device = page::Record::not_known;
+  // The message that the device is in instead, if it has not come to the collective; none: it is in none.
+  page::Operation before = page::Operation::none;
   int peer = -1;           // the message's other rank in the job; -1: no message, any rank, or not known
   bool needs_all = false;  // all members of the group must enter it, though it is not a collective
   Duration waited{};       // in it
@@ -48,6 +52,11 @@ struct RankProgress {
   [[nodiscard]] bool waits() const { return entered > done; }
   [[nodiscard]] std::uint64_t at() const { return done + 1; }
   [[nodiscard]] bool waits_otherwise() const { return !waits() && operation != page::Operation::none; }
+  // Other ranks may wait for its device, which still works on what the program gave it before.
+  [[nodiscard]] bool is_late_on_device() const {
+    return on_device == page::Record::queued && before == page::Operation::none &&
+           condition == Condition::runs;
+  }
 
   bool operator==(const RankProgress&) const = default;
 };

@@ -35,6 +35,22 @@ inline Failure a_failure() {
   return f;
 }
 
+inline RankProgress a_rank() {
+  RankProgress rank{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier};
+  rank.on_device = page::Record::queued;
+  rank.before = page::Operation::send;
+  rank.peer = 5;
+  rank.needs_all = true;
+  rank.waited = std::chrono::seconds(2);
+  rank.call_site = "train.py:42 in step";
+  rank.how_ended = "returned 0";
+  rank.pid = 4711;
+  rank.state = "is running";
+  rank.stack = "#0 step()";
+  rank.link = {6, true, 5, std::chrono::seconds(1)};
+  return rank;
+}
+
 inline std::vector<Message> one_of_each() {
   const Restart restart{2, std::chrono::seconds(3), a_failure(), std::chrono::seconds(1), false};
   World world{6,
@@ -93,13 +109,7 @@ inline std::vector<Message> one_of_each() {
           Progress{4,
                    std::chrono::seconds(3),
                    true,
-                   {{12,
-                     "default",
-                     8,
-                     {{0, 2, 4}},
-                     {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier, 5, true,
-                       std::chrono::seconds(2), "train.py:42 in step", "returned 0", 4711, "is running",
-                       "#0 step()", StalledLink{6, true, 5, std::chrono::seconds(1)}}}}},
+                   {{12, "default", 8, {{0, 2, 4}}, {a_rank()}}},
                    std::chrono::seconds(9),
                    std::chrono::seconds(7)},
           Notice{"waiting for node 2"},

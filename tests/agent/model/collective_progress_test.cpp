@@ -64,6 +64,62 @@ TEST(CollectiveProgress, NamesTheLineOfTheOperationOrElseOfTheLastCollective) {
   EXPECT_EQ(called(), "train.py:30 in step");
 }
 
+TEST(CollectiveProgress, SaysHowFarTheDeviceIs) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  WorkerSeen seen;
+  const auto here = [&] {
+    seen.record = record_of(page);
+    return collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0);
+  };
+  page::Record& message = page.enter(1, Operation::recv, 1, 3'000);
+  message.peer = 1;
+  EXPECT_EQ(here().on_device, page::Record::not_known);
+  message.on_device = page::Record::queued;
+  EXPECT_EQ(here().on_device, page::Record::queued);
+  EXPECT_TRUE(here().is_late_on_device());
+  page::Record& collective = page.enter(1, Operation::all_reduce, 1, 4'000);
+  EXPECT_EQ(here().on_device, page::Record::not_known);
+  collective.on_device = page::Record::queued;
+  EXPECT_EQ(here().on_device, page::Record::queued);
+  EXPECT_TRUE(here().is_late_on_device());
+  collective.on_device = page::Record::begun;
+  EXPECT_EQ(here().on_device, page::Record::begun);
+  EXPECT_FALSE(here().is_late_on_device());
+  seen.condition = Condition::ended;
+  EXPECT_EQ(here().on_device, page::Record::not_known);
+  seen.condition = Condition::stopped;
+  collective.on_device = page::Record::queued;
+  EXPECT_FALSE(here().is_late_on_device()) << "its record may be old";
+}
+
+TEST(CollectiveProgress, NamesTheMessageThatTheDeviceIsInBeforeACollective) {
+  MadePage page(4, 8);
+  page::Group& group = page.add_group(1, "even");
+  group.size = 4;
+  group.rank = 2;
+  group.runs[0] = {0, 2, 4};
+  page::Record& message = page.enter(1, Operation::send, 1, 3'000);
+  message.peer = 3;
+  message.on_device = page::Record::begun;
+  page::Record& collective = page.enter(1, Operation::all_reduce, 1, 4'000);
+  collective.on_device = page::Record::queued;
+  const auto here = [&] {
+    const WorkerSeen seen{record_of(page), Condition::runs};
+    return collect_group_progress({&seen, 1}, 8, 9'000).at(0).here.at(0);
+  };
+  EXPECT_EQ(here().operation, Operation::all_reduce);
+  EXPECT_EQ(here().on_device, page::Record::queued);
+  EXPECT_EQ(here().before, Operation::send);
+  EXPECT_EQ(here().peer, 6) << "a rank of the job";
+  EXPECT_FALSE(here().is_late_on_device()) << "it waits for another rank";
+  message.on_device = page::Record::queued;
+  EXPECT_EQ(here().before, Operation::none);
+  message.on_device = page::Record::begun;
+  page.end(message, 5'000);
+  EXPECT_EQ(here().before, Operation::none) << "it has ended";
+}
+
 TEST(CollectiveProgress, AMeetingMayNeedAllRanksOrSome) {
   MadePage page(0, 4);
   page.add_group(1, "default");

@@ -137,9 +137,14 @@ TEST(WorkerRecord, EntriesChangedBetweenCopiesAreLeftOutUnlessTheyEnded) {
   second.add_group(1, "default");
   page::Record& ended = second.enter(1, Operation::all_reduce, 1, 100);
   second.end(ended, 150);
+  ended.on_device = page::Record::begun;
   const auto record = parse_worker_page(first.bytes(), second.bytes());
   ASSERT_EQ(record->entries.size(), 1U);
   EXPECT_EQ(record->entries[0].state, page::Record::completed);
+  EXPECT_EQ(record->entries[0].on_device, page::Record::begun);
+  ended.on_device = page::Record::begun + 1;
+  EXPECT_EQ(parse_worker_page(first.bytes(), second.bytes())->entries.at(0).on_device,
+            page::Record::not_known);
   started.sequence = 7;
   EXPECT_TRUE(parse_worker_page(first.bytes(), second.bytes())->entries.empty());
   EXPECT_EQ(parse_worker_page(first.bytes(), second.bytes())->groups.at(0).ended, 0U)
