@@ -50,6 +50,7 @@ dlaunch_test(NAME agent_test
     agent/model/arrival_merge_test.cpp
     agent/model/call_mismatch_test.cpp
     agent/model/collective_progress_test.cpp
+    agent/model/diagnosis_devices_test.cpp
     agent/model/diagnosis_test.cpp
     agent/model/error_file_test.cpp
     agent/model/flight_files_test.cpp

@@ -1,6 +1,7 @@
 #include "agent/model/diagnosis.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -18,6 +19,8 @@ struct Jam {
   std::uint64_t front = 0;   // the first collective that a rank waits in
   Ranks waiting;             // in it
   Ranks absent;              // have not entered it
+  Ranks late;                // their devices have not come to it
+  Ranks on_device;           // their devices are in it, or in a later one
   std::vector<int> unknown;  // without a report; only the first ones
   std::size_t unknown_count = 0;
   Duration waited{};  // the longest
@@ -78,9 +81,11 @@ std::vector<Jam> jams_of(const std::vector<GroupProgress>& groups) {
     if (jam.front == 0) continue;
     for (const RankProgress& rank : group.here) {
       if (rank.entered < jam.front) jam.absent.push_back(&rank);
+      if (rank.waits() && rank.on_device == page::Record::begun) jam.on_device.push_back(&rank);
       if (!rank.waits() || rank.at() != jam.front) continue;
       jam.waiting.push_back(&rank);
       jam.waited = std::max(jam.waited, rank.waited);
+      if (rank.is_late_on_device()) jam.late.push_back(&rank);
     }
     find_unknown(group, jam);
     jams.push_back(std::move(jam));
@@ -92,10 +97,11 @@ std::vector<Jam> jams_of(const std::vector<GroupProgress>& groups) {
 }
 
 // "from rank 3", "to rank 1", "from any rank".
-std::string peer_of(const RankProgress& rank) {
-  return (rank.operation == page::Operation::send ? "to " : "from ") +
-         (rank.peer < 0 ? "any rank" : "rank " + std::to_string(rank.peer));
+std::string peer_of(page::Operation message, int peer) {
+  return (message == page::Operation::send ? "to " : "from ") +
+         (peer < 0 ? "any rank" : "rank " + std::to_string(peer));
 }
+std::string peer_of(const RankProgress& rank) { return peer_of(rank.operation, rank.peer); }
 
 // The operation of the first waiting rank whose operation is known.
 page::Operation operation_of(const Jam& jam) {
@@ -152,6 +158,39 @@ std::string who_is_stopped(const Jam& jam, const std::vector<int>& stopped) {
          collective(jam) + ", for which ranks have waited " + to_words(jam.waited);
 }
 
+bool is_any_stopped(const Jam& jam) { return !in_condition(jam.waiting, Condition::stopped).empty(); }
+
+// All have called it, none is stopped, and some devices wait in it for the others.
+bool is_held_up_by_devices(const Jam& jam) {
+  return jam.absent.empty() && !jam.late.empty() && !jam.on_device.empty() && !is_any_stopped(jam);
+}
+
+// The devices of all are in the same operation.
+bool is_on_all_devices(const Jam& jam) {
+  return jam.on_device.size() == jam.group->size && jam.waiting.size() == jam.group->size &&
+         !is_any_stopped(jam) && std::ranges::all_of(jam.waiting, [&](const RankProgress* rank) {
+           return rank->operation == jam.waiting.front()->operation;
+         });
+}
+
+std::string whose_device_is_late(const Jam& jam) {
+  const bool is_one = jam.late.size() == 1;
+  const std::size_t waiting = jam.on_device.size();
+  std::string text = describe(numbers(jam.late), jam.late.size()) + (is_one ? " has" : " have") + " called " +
+                     collective(jam) +
+                     (is_one ? ", but its GPU has not come to it: it still works on what the program gave it "
+                               "before; "
+                             : ", but their GPUs have not come to it: they still work on what the program "
+                               "gave them before; ");
+  if (jam.late.size() + waiting < jam.group->size) {
+    text += describe(numbers(jam.on_device), waiting);
+  } else {
+    text += waiting == 1 ? "the other one" : "the other " + std::to_string(waiting);
+  }
+  return text + (waiting == 1 ? " waits for " : " wait for ") + (is_one ? "it" : "them") +
+         (waiting == 1 ? " on its GPU" : " on their GPUs") + ", for up to " + to_words(jam.waited);
+}
+
 // Other operations called with this number, and the ranks that called them.
 std::string who_differs(const Jam& jam) {
   std::string text;
@@ -166,16 +205,19 @@ std::string who_differs(const Jam& jam) {
   return text;
 }
 
-// The ranks that do not come because they wait for a message.
+// The ranks that do not come, or whose devices do not, because they wait for a message.
 std::string who_waits_for_messages(const Jam& jam) {
   std::string text;
   std::size_t shown = 0;
+  const auto add = [&](const RankProgress& rank, page::Operation message) {
+    if (!page::is_point_to_point(message) || ++shown > shown_ranks) return;
+    text += "; rank " + std::to_string(rank.rank) + " is in " + name_of(message) + " " +
+            peer_of(message, rank.peer);
+  };
   for (const RankProgress* rank : jam.absent) {
-    if (!rank->waits_otherwise() || !page::is_point_to_point(rank->operation)) continue;
-    if (++shown > shown_ranks) break;
-    text +=
-        "; rank " + std::to_string(rank->rank) + " is in " + name_of(rank->operation) + " " + peer_of(*rank);
+    if (rank->waits_otherwise()) add(*rank, rank->operation);
   }
+  for (const RankProgress* rank : jam.waiting) add(*rank, rank->before);
   return text;
 }
 
@@ -184,9 +226,15 @@ std::string sentence_of(const Jam& jam) {
   all.insert(all.end(), jam.waiting.begin(), jam.waiting.end());
   const std::vector<int> stopped = in_condition(all, Condition::stopped);
   const bool is_held_up = jam.absent.empty() && jam.unknown_count == 0 && !stopped.empty();
-  std::string text = is_held_up           ? who_is_stopped(jam, stopped)
-                     : jam.absent.empty() ? who_waits(jam)
-                                          : who_never_came(jam);
+  std::string text;
+  if (is_held_up) {
+    text = who_is_stopped(jam, stopped);
+  } else if (is_held_up_by_devices(jam)) {
+    text = whose_device_is_late(jam);
+  } else {
+    text = (jam.absent.empty() ? who_waits(jam) : who_never_came(jam)) + and_late_on_device(jam.late);
+    if (is_on_all_devices(jam)) text += "; all GPUs are in it";
+  }
   text += who_differs(jam) + who_waits_for_messages(jam) + who_calls_where(jam.waiting, jam.absent);
   if (!is_held_up) text += and_stopped(stopped);
   text += who_has_ended(jam.absent);
@@ -278,7 +326,9 @@ std::string sentence_of(const OtherWait& wait) {
     text += "; " + describe(numbers(wait.absent), wait.absent.size()) +
             (wait.absent.size() == 1 ? " has" : " have") + " not come";
   }
-  text += who_calls_where(wait.waiting, wait.absent);
+  Ranks late;
+  std::ranges::copy_if(wait.waiting, std::back_inserter(late), &RankProgress::is_late_on_device);
+  text += and_late_on_device(late) + who_calls_where(wait.waiting, wait.absent);
   text += and_stopped(in_condition(wait.absent, Condition::stopped)) + who_has_ended(wait.absent);
   return text;
 }
@@ -291,7 +341,26 @@ std::vector<int> missing_in(const Jam& jam, const std::set<int>& waiting) {
   }
   // All have entered, and it makes no progress: a stopped process holds it up.
   if (jam.absent.empty()) missing = in_condition(jam.waiting, Condition::stopped);
+  if (!is_held_up_by_devices(jam)) return missing;
+  for (const int rank : numbers(jam.late)) {
+    if (!waiting.contains(rank)) missing.push_back(rank);
+  }
   return missing;
+}
+
+// A rank whose device has not come to what it has called waits for none.
+void add_waiting(const Ranks& ranks, std::set<int>& waiting) {
+  for (const RankProgress* rank : ranks) {
+    if (!rank->is_late_on_device()) waiting.insert(rank->rank);
+  }
+}
+
+// `missing`: of all groups.
+Diagnosis::Devices devices_in(const Jam& jam, const std::set<int>& missing) {
+  if (is_on_all_devices(jam)) return Diagnosis::Devices::all_in_it;
+  const bool is_late = is_held_up_by_devices(jam) && !missing.empty() &&
+                       std::ranges::find(jam.late, *missing.begin(), &RankProgress::rank) != jam.late.end();
+  return is_late ? Diagnosis::Devices::some_late : Diagnosis::Devices::not_known;
 }
 
 // When both ends wait for an acknowledgement, it is not known in which direction packets are lost: the end
@@ -320,9 +389,7 @@ Diagnosis diagnose(std::vector<GroupProgress> group_progress) {
   const std::vector<GroupProgress> groups = merged(std::move(group_progress));
   std::vector<Jam> jams = jams_of(groups);
   std::set<int> waiting;
-  for (const Jam& jam : jams) {
-    for (const RankProgress* rank : jam.waiting) waiting.insert(rank->rank);
-  }
+  for (const Jam& jam : jams) add_waiting(jam.waiting, waiting);
   std::stable_sort(jams.begin(), jams.end(), [&](const Jam& a, const Jam& b) {
     const bool a_names = !missing_in(a, waiting).empty();
     const bool b_names = !missing_in(b, waiting).empty();
@@ -336,11 +403,10 @@ Diagnosis diagnose(std::vector<GroupProgress> group_progress) {
     if (diagnosis.sentences.size() < Diagnosis::max_sentences)
       diagnosis.sentences.push_back(sentence_of(jam));
   }
+  if (!jams.empty()) diagnosis.devices = devices_in(jams.front(), missing);
   if (jams.empty()) {
     const std::vector<OtherWait> waits = other_waits(groups);
-    for (const OtherWait& wait : waits) {
-      for (const RankProgress* rank : wait.waiting) waiting.insert(rank->rank);
-    }
+    for (const OtherWait& wait : waits) add_waiting(wait.waiting, waiting);
     for (const OtherWait& wait : waits) {
       for (const RankProgress* rank : wait.absent) {
         if (!waiting.contains(rank->rank)) missing.insert(rank->rank);

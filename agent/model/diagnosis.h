@@ -2,6 +2,7 @@
 // which rank waits for which. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,9 +26,18 @@ struct Diagnosis {
   // waited for a tenth of a second and the missing rank runs. If no rank waits in a collective, the other
   // operations: "ranks 0 and 1 have been in monitored_barrier of group default for 5 s; rank 2 has not
   // come", "rank 1 has been in recv from rank 0 of group default for 5 s". Empty: no rank waits.
+  // If all ranks have called it and their devices differ: "rank 3 has called all_reduce #12 of group default,
+  // but its GPU has not come to it: ...".
   std::vector<std::string> sentences;
   // The ranks that others wait for and that do not wait themselves; empty: there are none, or none is known.
   std::vector<int> missing;
+  // What the ranks' devices show of the first sentence's operation, if all ranks have called it.
+  enum class Devices : std::uint8_t {
+    not_known,
+    some_late,  // that of the first of `missing` has not come to it, and others wait in it
+    all_in_it,
+  };
+  Devices devices = Devices::not_known;
   // Of the connections between ranks that do not move: the one that is not answered for the longest time.
   // None: all move, or it is not known.
   std::optional<LinkStall> link{};

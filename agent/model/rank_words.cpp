@@ -69,6 +69,13 @@ std::string and_stopped(const std::vector<int>& stopped) {
              : "; " + describe(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped";
 }
 
+std::string and_late_on_device(const Ranks& late) {
+  if (late.empty()) return "";
+  const bool is_one = late.size() == 1;
+  return (is_one ? "; the GPU of " : "; the GPUs of ") + describe(numbers(late), late.size()) +
+         (is_one ? " has" : " have") + " not come to it";
+}
+
 std::string who_has_ended(const Ranks& absent) {
   constexpr std::size_t longest = 64;
   std::map<std::string, std::vector<int>> ends;

@@ -27,6 +27,9 @@ std::string who_calls_where(const Ranks& waiting, const Ranks& absent);
 // "; rank 2 is stopped". Empty: none is.
 std::string and_stopped(const std::vector<int>& stopped);
 
+// "; the GPUs of ranks 0 and 1 have not come to it". Empty: there are none.
+std::string and_late_on_device(const Ranks& late);
+
 // "; rank 1 returned 0; ranks 2 and 3 were killed by SIGSEGV": those of these ranks that have ended.
 std::string who_has_ended(const Ranks& absent);
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include "tests/agent/model/made_progress.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -11,29 +11,6 @@ using page::Operation;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Sentences = std::vector<std::string>;
-
-RankProgress done(int rank, std::uint64_t number) {
-  RankProgress progress;
-  progress.rank = rank;
-  progress.entered = progress.done = number;
-  return progress;
-}
-
-RankProgress in(int rank, std::uint64_t number, Duration waited,
-                Operation operation = Operation::all_reduce) {
-  RankProgress progress = done(rank, number - 1);
-  progress.entered = number;
-  progress.inside = true;
-  progress.operation = operation;
-  progress.waited = waited;
-  return progress;
-}
-
-GroupProgress group(std::uint32_t size, std::vector<RankProgress> here, std::string name = "default",
-                    int first = 0) {
-  const std::uint64_t identity = std::hash<std::string>()(name);
-  return {identity, std::move(name), size, {{first, 1, size}}, std::move(here)};
-}
 
 TEST(Diagnosis, NothingIsReportedIfNoRankWaits) {
   EXPECT_TRUE(diagnose({}).sentences.empty());
@@ -246,14 +223,6 @@ TEST(Diagnosis, TheNumberOfSentencesIsBounded) {
   for (int i = 0; i < 50; ++i)
     many.push_back(group(2, {in(0, 2, seconds(1)), done(1, 1)}, std::to_string(i)));
   EXPECT_EQ(diagnose(many).sentences.size(), Diagnosis::max_sentences);
-}
-
-RankProgress otherwise(int rank, Operation operation, Duration waited, int peer = -1) {
-  RankProgress progress = done(rank, 3);
-  progress.operation = operation;
-  progress.peer = peer;
-  progress.waited = waited;
-  return progress;
 }
 
 TEST(Diagnosis, OtherWaitsAreReportedIfNoRankIsInACollective) {
