@@ -296,6 +296,8 @@ void Coordinator::note_stall(CoordinatorActions& out) const {
     out.emplace_back(LogMessage{Severity::warning, "the network between them: " + advice});
   if (std::string advice = hang_detector_.advice_on_stopped(diagnosis, world_); !advice.empty())
     out.emplace_back(LogMessage{Severity::warning, "let it go on: " + advice});
+  if (std::string advice = hang_detector_.advice_on_devices(diagnosis, world_, true); !advice.empty())
+    out.emplace_back(LogMessage{Severity::warning, "what the GPUs do: " + advice});
 }
 
 // The note may be the last word of a job that a user then kills, so it does not wait for the stack.
@@ -353,7 +355,10 @@ void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& pr
   }
   const Diagnosis diagnosis = hang_detector_.diagnosis();
   Failure failure = hang_detector_.failure(diagnosis, world_);
-  failure.remedy = remedy_of_hang(job_, failure, hang_detector_.is_stopped(failure.rank));
+  std::string advice;
+  if (failure.remedy.empty()) advice = hang_detector_.advice_on_devices(diagnosis, world_, false);
+  if (advice.empty()) advice = remedy_of_hang(job_, failure, hang_detector_.is_stopped(failure.rank));
+  if (!advice.empty()) failure.remedy = std::move(advice);
   Event hung{EventKind::hung, world_.round, failure.node_rank, failure.host, failure.rank};
   hung.text = describe(failure);
   out.emplace_back(std::move(hung));

@@ -155,6 +155,24 @@ std::string HangDetector::advice_on_link(const Diagnosis& diagnosis, const World
   return from.empty() || to.empty() || from == to ? "" : "dlaunch doctor --peer=" + to + " on host " + from;
 }
 
+std::string HangDetector::advice_on_devices(const Diagnosis& diagnosis, const World& world,
+                                            bool is_there) const {
+  using Devices = Diagnosis::Devices;
+  if (diagnosis.devices == Devices::not_known) return "";
+  if (diagnosis.devices == Devices::all_in_it) {
+    std::vector<std::string> hosts;
+    for (const WorldMember& member : world.members) {
+      if (std::ranges::find(hosts, member.host) == hosts.end()) hosts.push_back(member.host);
+    }
+    return remedy_of_stuck_devices(hosts);
+  }
+  Failure late;
+  late.rank = diagnosis.missing.front();
+  place_worker(late, world);
+  if (const RankProgress* const progress = find(late.rank)) late.pid = progress->pid;
+  return remedy_of_late_device(late, is_there);
+}
+
 std::string HangDetector::advice_on_stopped(const Diagnosis& diagnosis, const World& world) const {
   if (diagnosis.missing.empty() || !is_stopped(diagnosis.missing.front())) return "";
   Failure missing;

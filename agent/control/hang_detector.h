@@ -70,6 +70,10 @@ class HangDetector {
   // What the user can run to check the network of a connection that does not move; empty: nothing.
   [[nodiscard]] static std::string advice_on_link(const Diagnosis& diagnosis, const World& world);
 
+  // What shows more of the GPUs, by which an operation that all ranks have called does not end; empty: it is
+  // not known that they are the cause. `is_there`: the workers still run.
+  [[nodiscard]] std::string advice_on_devices(const Diagnosis& diagnosis, const World& world,
+                                              bool is_there) const;
   // How the missing rank goes on, if it is stopped; empty: it is not, or its process is not known.
   [[nodiscard]] std::string advice_on_stopped(const Diagnosis& diagnosis, const World& world) const;
 

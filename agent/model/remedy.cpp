@@ -43,6 +43,30 @@ std::string remedy_of_stopped_rank(const Failure& failure) {
          ", if no debugger holds it";
 }
 
+std::string remedy_of_late_device(const Failure& failure, bool is_there) {
+  if (failure.rank < 0 || failure.host.empty()) return "";
+  if (!is_there || failure.pid <= 0) {
+    return "look for a kernel of rank " + std::to_string(failure.rank) +
+           " that does not end: start the job with CUDA_LAUNCH_BLOCKING=1, so that its stack shows the "
+           "kernel, or run cuda-gdb and py-spy on host " +
+           failure.host + " while it hangs" + (is_there ? "" : ", without --hang-timeout");
+  }
+  const std::string pid = std::to_string(failure.pid);
+  return "cuda-gdb -p " + pid + " and py-spy dump --pid " + pid + " on host " + failure.host +
+         "; or start the job with CUDA_LAUNCH_BLOCKING=1, so that the rank's stack shows the kernel";
+}
+
+std::string remedy_of_stuck_devices(const std::vector<std::string>& hosts) {
+  constexpr std::size_t most = 8;
+  std::string names;
+  for (const std::string& host : hosts) names += (names.empty() ? "" : ",") + host;
+  if (hosts.size() > most) names = "HOST,HOST";
+  const std::string check = hosts.size() == 1
+                                ? "; dlaunch doctor on host " + names + " checks the GPUs' links"
+                                : "; dlaunch doctor --peer=" + names + " checks the network";
+  return "start the job with NCCL_DEBUG=INFO to see what NCCL does" + (hosts.empty() ? "" : check);
+}
+
 std::string remedy_of_early_return() {
   return "give every rank the same number of steps, or call barrier() before destroy_process_group()";
 }

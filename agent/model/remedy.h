@@ -23,6 +23,12 @@ std::string remedy_of_hang(const JobSpec& job, const Failure& failure, bool is_s
 // How a stopped rank goes on, while the job still waits for it.
 std::string remedy_of_stopped_rank(const Failure& failure);
 
+// The GPU of `failure.rank` has not come to the operation in which those of others wait. `is_there`: its
+// process still runs.
+std::string remedy_of_late_device(const Failure& failure, bool is_there);
+// The GPUs of all ranks are in one operation, which does not end. `hosts`: those of the job, each once.
+std::string remedy_of_stuck_devices(const std::vector<std::string>& hosts);
+
 // A worker returned 0 while others still needed it.
 std::string remedy_of_early_return();
 // The same in a program of MPI's.

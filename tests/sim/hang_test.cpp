@@ -40,6 +40,8 @@ class Training {
   };
   int absent = 1;
   bool waits = true;  // the others are inside the next collective, and do not compute
+  // How far the device of a rank is, with the collective that it waits in.
+  std::function<page::Record::OnDevice(int rank)> device = [](int) { return page::Record::not_known; };
   Duration life = minutes(10);
 
  private:
@@ -57,6 +59,7 @@ class Training {
       progress.inside = true;
       progress.operation = page::Operation::all_reduce;
       progress.waited = age - *stop;
+      progress.on_device = device(progress.rank);
     }
     return {{2 * steps + (progress.inside ? 1 : 0), progress.inside ? 1U : 0U},
             std::vector<GroupProgress>{{7, "default", 3, {{0, 1, 3}}, {progress}}}};
@@ -171,6 +174,55 @@ TEST(Hang, IsOnlyReportedWithoutATimeout) {
     EXPECT_EQ(job.rounds().size(), 1U);
     EXPECT_EQ(job.exit_codes(), std::set<int>{0}) << "seed " << seed;
   }
+}
+
+// All have called it: without the devices no rank could be named.
+void let_gpu_of_rank_2_hang(Training& training) {
+  training.absent = -1;
+  training.device = [](int rank) { return rank == 2 ? page::Record::queued : page::Record::begun; };
+  training.stuck_after = [](std::uint32_t) { return std::optional<Duration>(seconds(30)); };
+  training.job().start_all();
+}
+
+TEST(Hang, TheRankWhoseGpuHangsIsNamed) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Training training(seed, Duration(0), 3, minutes(1));
+    let_gpu_of_rank_2_hang(training);
+    training.job().run(seconds(115));
+    const std::string said = everything_said(training.job());
+    for (const char* part :
+         {": rank 2 (local rank 0, node 2, host node",
+          ") has called all_reduce #31 of group default, but its GPU has not come to it: it still works on "
+          "what the program gave it before; the other 2 wait for it on their GPUs, for up to ",
+          "what the GPUs do: look for a kernel of rank 2 that does not end"})
+      EXPECT_NE(said.find(part), std::string::npos) << "seed " << seed << "\n" << said;
+  }
+}
+
+TEST(Hang, TheRankWhoseGpuHangsIsTheCause) {
+  Training training(1, limit, 0);
+  let_gpu_of_rank_2_hang(training);
+  training.job().run(minutes(2));
+  training.job().check_ended();
+  const agent::Outcome& outcome = *training.job().node(0).outcome();
+  EXPECT_EQ(outcome.cause.kind, agent::FailureKind::hang);
+  EXPECT_EQ(outcome.cause.rank, 2);
+  EXPECT_NE(outcome.cause.why.find("but its GPU has not come to it"), std::string::npos) << outcome.cause.why;
+  EXPECT_NE(outcome.cause.remedy.find("CUDA_LAUNCH_BLOCKING=1"), std::string::npos) << outcome.cause.remedy;
+}
+
+TEST(Hang, IfAllGpusAreInItTheCommunicationIsChecked) {
+  Training training(1, limit, 0);
+  training.absent = -1;
+  training.device = [](int) { return page::Record::begun; };
+  training.stuck_after = [](std::uint32_t) { return std::optional<Duration>(seconds(30)); };
+  training.job().start_all();
+  training.job().run(minutes(2));
+  training.job().check_ended();
+  const agent::Outcome& outcome = *training.job().node(0).outcome();
+  EXPECT_EQ(outcome.cause.rank, -1);
+  EXPECT_TRUE(outcome.cause.why.ends_with("; all GPUs are in it")) << outcome.cause.why;
+  EXPECT_NE(outcome.cause.remedy.find("NCCL_DEBUG=INFO"), std::string::npos) << outcome.cause.remedy;
 }
 
 TEST(Hang, AProgramThatComputesForLongIsNotReported) {

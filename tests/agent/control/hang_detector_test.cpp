@@ -167,6 +167,47 @@ TEST_F(HangDetectorTest, ANoteShowsProcessAndStateOfTheMissingRank) {
   EXPECT_EQ(detector_.advice_on_stopped({}, world_), "");
 }
 
+TEST_F(HangDetectorTest, ANoteNamesTheRankWhoseGpuIsLate) {
+  const auto at = [](int rank, page::Record::OnDevice where) {
+    RankProgress progress;
+    progress.rank = rank;
+    progress.entered = 2;
+    progress.done = 1;
+    progress.inside = true;
+    progress.operation = page::Operation::all_reduce;
+    progress.on_device = where;
+    progress.waited = seconds(11);
+    progress.pid = 4700 + rank;
+    progress.state = "is running";
+    return progress;
+  };
+  const auto both_told = [&](page::Record::OnDevice of_last) {
+    const std::vector<page::Run> all{{0, 1, 4}};
+    told(0, seconds(10), true, {{1, "g", 4, all, {at(0, page::Record::begun), at(1, page::Record::begun)}}});
+    told(1, seconds(10), true, {{1, "g", 4, all, {at(2, page::Record::begun), at(3, of_last)}}});
+  };
+  both_told(page::Record::queued);
+  const Diagnosis late = detector_.diagnosis();
+  const std::string sentence =
+      " has called all_reduce #2 of group g, but its GPU has not come to it: it still works on what the "
+      "program gave it before; the other 3 wait for it on their GPUs, for up to 11 s";
+  const std::string rank = "rank 3 (local rank 1, node 1, host host1, pid 4703)";
+  EXPECT_EQ(detector_.note(late, world_, seconds(10)).text,
+            "nothing has moved for 10 s: " + rank + sentence + "; rank 3 is running");
+  const Failure failure = detector_.failure(late, world_);
+  EXPECT_EQ(describe(failure), "nothing has moved for 10 s (--hang-timeout): " + rank + sentence);
+  EXPECT_EQ(failure.rank, 3);
+  EXPECT_TRUE(detector_.advice_on_devices(late, world_, true).starts_with("cuda-gdb -p 4703 "));
+  EXPECT_TRUE(detector_.advice_on_devices(late, world_, false)
+                  .ends_with("on host host1 while it hangs, without "
+                             "--hang-timeout"));
+  both_told(page::Record::begun);
+  EXPECT_TRUE(detector_.advice_on_devices(detector_.diagnosis(), world_, true)
+                  .ends_with("dlaunch doctor --peer=host0,host1 checks the network"));
+  both_told(page::Record::not_known);
+  EXPECT_EQ(detector_.advice_on_devices(detector_.diagnosis(), world_, true), "");
+}
+
 TEST_F(HangDetectorTest, BothHostsOfAConnectionThatDoesNotMoveAreNamed) {
   Diagnosis diagnosis;
   diagnosis.sentences = {"all 4 ranks have been in barrier #2"};

@@ -40,6 +40,32 @@ TEST(Remedy, AHangIsLookedAtWhileItLasts) {
   EXPECT_EQ(remedy_of_stopped_rank(failure), "kill -CONT 47 on host b, if no debugger holds it");
 }
 
+TEST(Remedy, AKernelThatDoesNotEndIsLookedFor) {
+  Failure failure;
+  EXPECT_EQ(remedy_of_late_device(failure, true), "") << "nobody knows which rank";
+  failure.rank = 2;
+  failure.host = "b";
+  const std::string anyhow =
+      "look for a kernel of rank 2 that does not end: start the job with CUDA_LAUNCH_BLOCKING=1, so that its "
+      "stack shows the kernel, or run cuda-gdb and py-spy on host b while it hangs";
+  EXPECT_EQ(remedy_of_late_device(failure, true), anyhow) << "its process is not known";
+  failure.pid = 47;
+  EXPECT_EQ(remedy_of_late_device(failure, false), anyhow + ", without --hang-timeout");
+  EXPECT_EQ(
+      remedy_of_late_device(failure, true),
+      "cuda-gdb -p 47 and py-spy dump --pid 47 on host b; or start the job with CUDA_LAUNCH_BLOCKING=1, "
+      "so that the rank's stack shows the kernel");
+}
+
+TEST(Remedy, WithGpusThatCommunicateForEverTheNetworkIsChecked) {
+  const std::string first = "start the job with NCCL_DEBUG=INFO to see what NCCL does";
+  EXPECT_EQ(remedy_of_stuck_devices({}), first);
+  EXPECT_EQ(remedy_of_stuck_devices({"a"}), first + "; dlaunch doctor on host a checks the GPUs' links");
+  EXPECT_EQ(remedy_of_stuck_devices({"a", "b"}), first + "; dlaunch doctor --peer=a,b checks the network");
+  EXPECT_EQ(remedy_of_stuck_devices(std::vector<std::string>(9, "a")),
+            first + "; dlaunch doctor --peer=HOST,HOST checks the network");
+}
+
 TEST(Remedy, TextOfTheUserIsMadeSafe) {
   const std::string text = remedy_of_health_check("\x1b[2J" + std::string(1000, 'x'), "b");
   EXPECT_TRUE(text.starts_with("run the health check by hand on host b: "));
