@@ -50,7 +50,9 @@ std::int64_t latest(std::uint64_t sequence) {
 Json status(const WorkerRecord& record) {
   Json groups = Json::object();
   for (const WorkerRecord::Group& group : record.groups) {
-    const std::uint64_t started = std::min(group.entered, group.ended + 1);
+    const WorkerRecord::Entry* const next = record.collective(group.id, group.ended + 1);
+    const bool is_queued = next != nullptr && next->on_device == page::Record::queued;
+    const std::uint64_t started = is_queued ? group.ended : std::min(group.entered, group.ended + 1);
     groups[std::to_string(group.id)] = {{"last_enqueued_collective", latest(group.entered)},
                                         {"last_started_collective", latest(started)},
                                         {"last_completed_collective", latest(group.done)}};
@@ -66,9 +68,11 @@ std::string profiling_name(const WorkerRecord::Entry& entry, const WorkerRecord:
 
 constexpr std::string_view scheduled = "scheduled";
 
-// A group's collectives run one after the other.
+// A group's collectives run one after the other, and a device's operations when it comes to them.
 std::string_view state_of(const WorkerRecord::Entry& entry, const WorkerRecord::Group* group) {
   if (entry.state == page::Record::completed) return "completed";
+  if (entry.on_device != page::Record::not_known)
+    return entry.on_device == page::Record::queued ? scheduled : "started";
   const bool waits_its_turn = page::is_collective(entry.operation) && entry.state == page::Record::started &&
                               group != nullptr && entry.sequence > group->ended + 1;
   return waits_its_turn ? scheduled : "started";

@@ -70,9 +70,22 @@ std::string last_move(const JobDump& dump, const WorkerRecord& record) {
 // ", at train.py:42 in step".
 std::string called_at(const std::string& call_site) { return call_site.empty() ? "" : ", at " + call_site; }
 
+// ", queued on the GPU".
+std::string where_on_device(page::Record::OnDevice where) {
+  switch (where) {
+    case page::Record::not_known:
+      return "";
+    case page::Record::queued:
+      return ", queued on the GPU";
+    case page::Record::begun:
+      return ", on the GPU";
+  }
+  return "";
+}
+
 std::string describe_collective(const agent::RankProgress& at) {
-  return name_of(at.operation) + " #" + std::to_string(at.at()) + (at.inside ? "" : " (failed)") + ", " +
-         to_words(at.waited) + called_at(at.call_site);
+  return name_of(at.operation) + " #" + std::to_string(at.at()) + (at.inside ? "" : " (failed)") +
+         where_on_device(at.on_device) + ", " + to_words(at.waited) + called_at(at.call_site);
 }
 
 // The oldest unfinished operation that is not a collective, for example a message; "-": there is none.
@@ -82,7 +95,7 @@ std::string describe_other(const WorkerRecord& record, std::uint64_t group, Time
     if (of == nullptr || of->identity != group || entry.state != page::Record::started ||
         page::is_collective(entry.operation))
       continue;
-    return describe_call(entry, *of, "any") + ", " +
+    return describe_call(entry, *of, "any") + where_on_device(entry.on_device) + ", " +
            to_words(agent::between(entry.created_ns, now.time_since_epoch().count())) +
            called_at(record.call_site_of(entry));
   }

@@ -32,6 +32,32 @@ TEST(FlightRecord, HasTheFieldsOfPyTorch) {
   EXPECT_FALSE(flight["entries"][1].contains("duration_ms")) << "it has not ended";
 }
 
+TEST(FlightRecord, AnOperationIsScheduledUntilTheDeviceComesToIt) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.end(page.enter(1, Operation::all_reduce, 1, 1000), 2000);
+  page::Record& next = page.enter(1, Operation::all_reduce, 2, 3000);
+  page::Record& message = page.enter(1, Operation::send, 1, 4000);
+  const auto put = [&](page::Record::OnDevice where) {
+    next.on_device = message.on_device = where;
+    return flight_of(record_of(page));
+  };
+  auto flight = put(page::Record::queued);
+  for (const std::size_t i : {1U, 2U}) {
+    EXPECT_EQ(flight["entries"][i]["state"], "scheduled");
+    EXPECT_TRUE(flight["entries"][i]["time_discovered_started_ns"].is_null());
+  }
+  EXPECT_EQ(flight["pg_status"]["1"]["last_started_collective"], 1);
+  flight = put(page::Record::begun);
+  for (const std::size_t i : {1U, 2U}) EXPECT_EQ(flight["entries"][i]["state"], "started");
+  EXPECT_EQ(flight["pg_status"]["1"]["last_started_collective"], 2);
+  // It failed, for example by its timeout.
+  page.end(next, 5000, false);
+  EXPECT_EQ(put(page::Record::queued)["entries"][1]["state"], "scheduled");
+  page.end(next, 5000);
+  EXPECT_EQ(put(page::Record::queued)["entries"][1]["state"], "completed");
+}
+
 TEST(FlightRecord, ForTorchfrtraceOnlyCollectivesThatItKnows) {
   MadePage page(0, 2);
   page.add_group(1, "default");

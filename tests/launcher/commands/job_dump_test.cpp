@@ -61,6 +61,32 @@ TEST(JobDump, TextShowsWhereEachRankIs) {
             "1     101  running  32 s ago   default  -                    1\n");
 }
 
+TEST(JobDump, ShowsHowFarTheGpusAre) {
+  JobDump dump = empty_dump(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    MadePage page(rank, 2);
+    page.add_group(1, "default");
+    page.enter(1, Operation::all_reduce, 1, 9 * second).on_device =
+        rank == 0 ? page::Record::begun : page::Record::queued;
+    page.add_group(2, "other");
+    page::Record& message = page.enter(2, Operation::recv, 1, 10 * second);
+    message.peer = 1 - rank;
+    message.on_device = page::Record::queued;
+    dump.workers.push_back(worker(page));
+  }
+  EXPECT_EQ(
+      to_text(dump),
+      "job j (agent 99), node 0 of 1 on host a, round 0, running for 12 s\n"
+      "rank 1 has called all_reduce #1 of group default, but its GPU has not come to it: it still works on "
+      "what the program gave it before; the other one waits for it on its GPU, for up to 31 s\n"
+      "\n"
+      "RANK  PID  PROCESS  LAST MOVE  GROUP    IN                                      DONE\n"
+      "0     100  running  30 s ago   default  all_reduce #1, on the GPU, 31 s         0\n"
+      "0     100  running  30 s ago   other    recv 0<-1, queued on the GPU, 30 s      0\n"
+      "1     101  running  30 s ago   default  all_reduce #1, queued on the GPU, 31 s  0\n"
+      "1     101  running  30 s ago   other    recv 1<-0, queued on the GPU, 30 s      0\n");
+}
+
 TEST(JobDump, ShowsOperationsThatAreNoCollectives) {
   using Operations = std::vector<std::pair<Operation, std::string>>;
   for (const auto& [operation, name] : Operations{{Operation::monitored_barrier, "monitored_barrier"},
