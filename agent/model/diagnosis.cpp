@@ -176,6 +176,8 @@ bool is_on_all_devices(const Jam& jam) {
 std::string whose_device_is_late(const Jam& jam) {
   const bool is_one = jam.late.size() == 1;
   const std::size_t waiting = jam.on_device.size();
+  Duration waited{};
+  for (const RankProgress* rank : jam.on_device) waited = std::max(waited, rank->waited);
   std::string text = describe(numbers(jam.late), jam.late.size()) + (is_one ? " has" : " have") + " called " +
                      collective(jam) +
                      (is_one ? ", but its GPU has not come to it: it still works on what the program gave it "
@@ -188,7 +190,7 @@ std::string whose_device_is_late(const Jam& jam) {
     text += waiting == 1 ? "the other one" : "the other " + std::to_string(waiting);
   }
   return text + (waiting == 1 ? " waits for " : " wait for ") + (is_one ? "it" : "them") +
-         (waiting == 1 ? " on its GPU" : " on their GPUs") + ", for up to " + to_words(jam.waited);
+         (waiting == 1 ? " on its GPU" : " on their GPUs") + ", for up to " + to_words(waited);
 }
 
 // Other operations called with this number, and the ranks that called them.

@@ -35,7 +35,7 @@ TEST(DiagnosisOfDevices, TheRankIsNamedWhoseGpuHasNotCome) {
   EXPECT_EQ(found.sentences,
             Sentences{"ranks 1 and 2 have called all_reduce #12 of group default, but their GPUs have not "
                       "come to it: they still work on what the program gave them before; rank 0 waits for "
-                      "them on its GPU, for up to 31 s; nothing is known of rank 4"});
+                      "them on its GPU, for up to 9 s; nothing is known of rank 4"});
   EXPECT_EQ(found.missing, (std::vector{1, 2}));
   found = diagnose({group(2, {begun(in(0, 3, seconds(2))), queued(in(1, 3, seconds(1)))})});
   EXPECT_TRUE(found.sentences.at(0).ends_with("; the other one waits for it on its GPU, for up to 2 s"))
