@@ -7,6 +7,7 @@ dlaunch_test(NAME runtime_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_
     runtime/api/debug_test.cpp
     runtime/api/device_mesh_test.cpp
     runtime/api/error_test.cpp
+    runtime/api/float8_test.cpp
     runtime/api/object_test.cpp
     runtime/api/owned_tensor_test.cpp
     runtime/api/profiling_test.cpp

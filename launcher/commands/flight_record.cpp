@@ -14,8 +14,9 @@ using agent::WorkerRecord;
 constexpr const char* flight_recorder_version = "2.10";
 
 // PyTorch's names, indexed by the runtime's DType.
-constexpr std::array dtype_names{"Char", "Short",    "Int",   "Long",   "Byte",         "Bool",
-                                 "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+constexpr std::array dtype_names{"Char",         "Short",         "Int",           "Long",       "Byte",
+                                 "Bool",         "Half",          "BFloat16",      "Float",      "Double",
+                                 "ComplexFloat", "ComplexDouble", "Float8_e4m3fn", "Float8_e5m2"};
 
 // PyTorch's text for the peer of a message that any rank may send.
 constexpr std::string_view unknown_peer = "?";

@@ -23,6 +23,7 @@ using dlaunch::Work;
 static_assert(static_cast<int>(DType::int8) == DLAUNCH_INT8);
 static_assert(static_cast<int>(DType::boolean) == DLAUNCH_BOOL);
 static_assert(static_cast<int>(DType::complex128) == DLAUNCH_COMPLEX128);
+static_assert(static_cast<int>(dlaunch::last_dtype) == DLAUNCH_FLOAT8_E5M2);
 static_assert(static_cast<int>(ReduceOp::sum) == DLAUNCH_SUM);
 static_assert(static_cast<int>(ReduceOp::bxor) == DLAUNCH_BXOR);
 static_assert(dlaunch::any_source == DLAUNCH_ANY_SOURCE);
@@ -66,7 +67,7 @@ int note_current_failure() noexcept {
 
 Tensor tensor_of(const dlaunch_tensor* given) {
   const dlaunch_tensor& t = required(given, "a tensor");
-  if (t.dtype < DLAUNCH_INT8 || t.dtype > DLAUNCH_COMPLEX128) {
+  if (t.dtype < DLAUNCH_INT8 || t.dtype > DLAUNCH_FLOAT8_E5M2) {
     throw DistError(std::to_string(t.dtype) + " is not a dtype");
   }
   if (t.device != DLAUNCH_CPU && t.device != DLAUNCH_CUDA) {

@@ -41,6 +41,10 @@ constexpr TypeInfo info(DType dtype) {
       return {"complex64", 8};
     case DType::complex128:
       return {"complex128", 16};
+    case DType::float8_e4m3:
+      return {"float8_e4m3fn", 1};
+    case DType::float8_e5m2:
+      return {"float8_e5m2", 1};
   }
   return {"an unknown dtype", 1};
 }
@@ -88,7 +92,7 @@ std::string to_string(Device device) {
 
 Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Device device)
     : data_(data), dtype_(dtype), device_(device) {
-  if (dtype > DType::complex128) {
+  if (dtype > last_dtype) {
     throw DistError("a tensor of dtype " + std::to_string(static_cast<int>(dtype)) + ": unknown dtype");
   }
   if (shape.size() > max_dims) {

@@ -35,7 +35,7 @@ ParameterRow row_of(const Tensor& parameter) {
 }
 
 std::string row_text(const ParameterRow& row) {
-  const bool known = row[0] >= 0 && row[0] <= static_cast<std::int64_t>(DType::complex128);
+  const bool known = row[0] >= 0 && row[0] <= static_cast<std::int64_t>(last_dtype);
   std::string text = known ? std::string(to_string(static_cast<DType>(row[0]))) : "unknown dtype";
   const auto dims = std::clamp<std::int64_t>(row[1], 0, Tensor::max_dims);
   text += "[";

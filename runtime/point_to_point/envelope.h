@@ -64,7 +64,7 @@ inline std::optional<Envelope> parse_envelope(std::span<const std::byte> rest) {
   Envelope envelope;
   if (rest.size() < sizeof envelope) return std::nullopt;
   std::memcpy(&envelope, rest.data(), sizeof envelope);
-  if (envelope.magic != Envelope::expected_magic || envelope.dtype > DType::complex128) return std::nullopt;
+  if (envelope.magic != Envelope::expected_magic || envelope.dtype > last_dtype) return std::nullopt;
   const bool carries = envelope.kind == Envelope::Kind::eager || envelope.kind == Envelope::Kind::data;
   if (carries && envelope.count > short_message / size_of(envelope.dtype)) return std::nullopt;
   if (envelope.carried() > rest.size() - sizeof envelope) return std::nullopt;

@@ -19,7 +19,7 @@ namespace {
 [[noreturn]] void throw_damaged(int from) { throw DistNetworkError(damaged_memory, {.peer = from}); }
 
 Envelope envelope_of(const shared::RingRecord& record, Envelope::Kind kind, int from) {
-  if (record.dtype > static_cast<std::uint64_t>(DType::complex128)) throw_damaged(from);
+  if (record.dtype > static_cast<std::uint64_t>(last_dtype)) throw_damaged(from);
   return {.kind = kind,
           .tag = record.tag,
           .dtype = static_cast<DType>(record.dtype),

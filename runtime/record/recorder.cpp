@@ -23,7 +23,7 @@ namespace {
 
 // The page has the numbers of our enums.
 static_assert(static_cast<int>(DType::int8) == 0 && static_cast<int>(DType::boolean) == 5 &&
-              static_cast<int>(DType::complex128) == 11);
+              static_cast<int>(DType::complex128) == 11 && static_cast<int>(last_dtype) == 13);
 
 // The record's field limits the milliseconds.
 std::uint32_t recorded(std::chrono::milliseconds length) {

@@ -27,6 +27,8 @@ void with_integer(DType dtype, const Body& body) {
     case DType::float64:
     case DType::complex64:
     case DType::complex128:
+    case DType::float8_e4m3:
+    case DType::float8_e5m2:
       return;
   }
 }

@@ -134,6 +134,8 @@ Family family_of(DType dtype) {
     case DType::bfloat16:
     case DType::float32:
     case DType::float64:
+    case DType::float8_e4m3:
+    case DType::float8_e5m2:
       return Family::floating;
     case DType::complex64:
     case DType::complex128:
@@ -155,6 +157,10 @@ void for_each_real(std::span<std::byte> values, DType dtype, const F& change) {
       return for_each<Float16>(values, change);
     case DType::bfloat16:
       return for_each<BFloat16>(values, change);
+    case DType::float8_e4m3:
+      return for_each<Float8E4M3>(values, change);
+    case DType::float8_e5m2:
+      return for_each<Float8E5M2>(values, change);
     case DType::float32:
     case DType::complex64:
       return for_each<float>(values, change);
@@ -224,6 +230,10 @@ ReduceKernel reduce_kernel(DType dtype, ReduceOp op) {
       return kernel_of<Float16>(op);
     case DType::bfloat16:
       return kernel_of<BFloat16>(op);
+    case DType::float8_e4m3:
+      return kernel_of<Float8E4M3>(op);
+    case DType::float8_e5m2:
+      return kernel_of<Float8E5M2>(op);
     case DType::float32:
       return kernel_of<float>(op);
     case DType::float64:

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "dlaunch/float8.h"
 #include "dlaunch/half.h"
 
 #if defined(__x86_64__)
@@ -42,13 +43,14 @@ constexpr bool is_newer_processor() { return false; }
 constexpr bool is_newest_processor() { return false; }
 #endif
 
-// The 16-bit types are computed in float, with one rounding for each application.
+// The 16-bit and 8-bit types are computed in float, with one rounding for each application.
 template <class T>
-inline constexpr bool is_half = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+inline constexpr bool is_narrow = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16> ||
+                                  std::is_same_v<T, Float8E4M3> || std::is_same_v<T, Float8E5M2>;
 
 template <class T, class Op>
 [[gnu::always_inline]] inline T combined(T low, T high) {
-  if constexpr (is_half<T>) {
+  if constexpr (is_narrow<T>) {
     return T::from(Op::apply(low.to_float(), high.to_float()));
   } else {
     return Op::apply(low, high);
@@ -57,7 +59,7 @@ template <class T, class Op>
 
 template <class T, class Change>
 [[gnu::always_inline]] inline T changed(T value, const Change& change) {
-  if constexpr (is_half<T>) {
+  if constexpr (is_narrow<T>) {
     return T::from(change(value.to_float()));
   } else {
     return change(value);
@@ -146,7 +148,7 @@ void combine(std::byte* out, const std::byte* low, const std::byte* high, std::s
   for (std::size_t i = 0; i < count; ++i) o[i] = combined<T, Op>(a[i], b[i]);
 }
 
-// values[i] = change(values[i]); a 16-bit value is changed as a float.
+// values[i] = change(values[i]); a 16-bit or 8-bit value is changed as a float.
 template <class T, class Change>
 void change_each(T* values, std::size_t count, const Change& change) {
   if (is_newer_processor()) return change_newer(values, count, change);

@@ -108,7 +108,7 @@ constexpr bool is_meeting(Operation operation) {
 constexpr bool is_collective(Operation operation) { return operation < Operation::send; }
 
 // Element types: int8 0, int16, int32, int64, uint8 4, bool, float16, bfloat16, float32 8, float64,
-// complex64, complex128 11.
+// complex64, complex128 11, float8_e4m3, float8_e5m2 13.
 inline constexpr std::uint8_t no_dtype = 255;
 
 // How an operation noticed that another rank ended.

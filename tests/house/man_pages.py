@@ -86,7 +86,7 @@ def functions_in(text, owner="", public=True):
             head = head[label.end():].strip()
         if scope := re.match(r'(inline\s+)?namespace\s+([\w:]+)$|extern "C"$', head):
             # What torch.distributed has in a module of its own keeps the module's name.
-            if scope.group(2) not in ("codec", "dlaunch::codec", "future_detail", "half_detail", "object_detail", "rpc_detail"):
+            if scope.group(2) not in ("codec", "dlaunch::codec", "float8_detail", "future_detail", "half_detail", "object_detail", "rpc_detail"):
                 found.update(functions_in(body, scope.group(2) if scope.group(2) == "dist_autograd" else ""))
         elif (kind := re.match(r"(?:template\s*<[^>]*>\s*)?(class|struct)\s+(?:DLAUNCH_EXPORT\s+)?(\w+)", head)) and "(" not in head:
             if body is not None and public:

@@ -1,5 +1,6 @@
 #include "runtime/backends/mpi/mpi_types.h"
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace dlaunch::internal {
 
 namespace {
 
-constexpr std::size_t dtypes = static_cast<std::size_t>(DType::complex128) + 1;
+constexpr std::size_t dtypes = static_cast<std::size_t>(last_dtype) + 1;
 constexpr std::size_t ops = static_cast<std::size_t>(ReduceOp::premul_sum) + 1;
 
 // MPI calls it as into[i] = from[i] op into[i], where `from` is of the lower ranks.
@@ -72,6 +73,8 @@ MPI_Datatype type_of(DType dtype) {
       return MPI_INT64_T;
     case DType::uint8:
     case DType::boolean:
+    case DType::float8_e4m3:
+    case DType::float8_e5m2:
       return MPI_UINT8_T;
     case DType::float16:
     case DType::bfloat16:
@@ -87,7 +90,9 @@ MPI_Datatype type_of(DType dtype) {
 }
 
 bool has_own_arithmetic(DType dtype, ReduceOp op) {
-  if (dtype == DType::boolean || dtype == DType::float16 || dtype == DType::bfloat16) return true;
+  constexpr std::array unknown_to_mpi{DType::boolean, DType::float16, DType::bfloat16, DType::float8_e4m3,
+                                      DType::float8_e5m2};
+  if (std::ranges::find(unknown_to_mpi, dtype) != unknown_to_mpi.end()) return true;
   const bool is_real = dtype == DType::float32 || dtype == DType::float64;
   return is_real && (op == ReduceOp::min || op == ReduceOp::max);
 }

@@ -21,7 +21,7 @@ struct MpiArithmetic {
 // DistBackendError. Any thread. REQUIRES: the combination is allowed, MPI is initialised.
 //
 // MPI's own operations are taken if they mean the same. Its minimum and maximum leave open what becomes of a
-// NaN, and it has no float16, no bfloat16, and no arithmetic of bool: these are functions of reduce.h.
+// NaN, and it has no float16, bfloat16 or float8, and no arithmetic of bool: these are functions of reduce.h.
 MpiArithmetic mpi_arithmetic(DType dtype, ReduceOp op);
 
 // Whether MPI does that reduction by itself, without functions of the library's: then it may be on a device.

@@ -194,9 +194,9 @@ class DLAUNCH_EXPORT Backend {
   virtual void leave(Deadline deadline) noexcept;
 };
 
-// Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
-// built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 19;
+// Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly, or a
+// backend may get a new dtype or reduction. A module built for another number is rejected with a message.
+inline constexpr std::uint32_t backend_abi_version = 20;
 
 // Of a backend whose own launcher has formed a world of processes (mpirun): a program need then name neither
 // its ranks nor a store.

@@ -52,7 +52,9 @@ enum dlaunch_dtype {
   DLAUNCH_FLOAT32,
   DLAUNCH_FLOAT64,
   DLAUNCH_COMPLEX64,
-  DLAUNCH_COMPLEX128
+  DLAUNCH_COMPLEX128,
+  DLAUNCH_FLOAT8_E4M3, /* float8_e4m3fn: see float8.h */
+  DLAUNCH_FLOAT8_E5M2
 };
 
 enum dlaunch_reduce_op {

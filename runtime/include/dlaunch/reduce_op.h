@@ -18,9 +18,9 @@ inline namespace v1 {
 //   premul_sum           -          -      yes              yes
 //
 // Integers wrap around, but their avg does not: it is the mean, rounded towards zero. sum and product of bool
-// are "or" and "and". float16 and bfloat16 are computed in float and rounded once for each rank that is
-// added. A NaN on any rank makes min and max NaN. An operation that is not allowed throws DistError before
-// anything is sent.
+// are "or" and "and". float16, bfloat16 and the float8 types are computed in float and rounded once for each
+// rank that is added; float8 saturates (float8.h). A NaN on any rank makes min and max NaN. An operation that
+// is not allowed throws DistError before anything is sent.
 enum class ReduceOp : std::uint8_t {
   sum,
   avg,

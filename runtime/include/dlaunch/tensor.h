@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "dlaunch/export.h"
+#include "dlaunch/float8.h"
 #include "dlaunch/half.h"
 
 namespace dlaunch {
@@ -29,11 +30,15 @@ enum class DType : std::uint8_t {
   bfloat16,
   float32,
   float64,
-  complex64,   // two float32: real, imaginary
-  complex128,  // two float64
+  complex64,    // two float32: real, imaginary
+  complex128,   // two float64
+  float8_e4m3,  // "float8_e4m3fn"
+  float8_e5m2,
 };
+// Their numbers, which go to other processes, never change: new ones come at the end.
+inline constexpr DType last_dtype = DType::float8_e5m2;
 
-DLAUNCH_EXPORT std::string_view to_string(DType dtype);  // "float32"; the field's names, "bool" for boolean
+DLAUNCH_EXPORT std::string_view to_string(DType dtype);  // "float32"; the field's names: "bool"
 DLAUNCH_EXPORT std::size_t size_of(DType dtype);         // bytes of one element
 
 struct Device {
@@ -66,6 +71,10 @@ consteval DType dtype_of() {
     return DType::float16;
   } else if constexpr (std::is_same_v<T, BFloat16>) {
     return DType::bfloat16;
+  } else if constexpr (std::is_same_v<T, Float8E4M3>) {
+    return DType::float8_e4m3;
+  } else if constexpr (std::is_same_v<T, Float8E5M2>) {
+    return DType::float8_e5m2;
   } else if constexpr (std::is_same_v<T, float>) {
     return DType::float32;
   } else if constexpr (std::is_same_v<T, double>) {

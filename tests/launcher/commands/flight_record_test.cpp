@@ -58,6 +58,23 @@ TEST(FlightRecord, AnOperationIsScheduledUntilTheDeviceComesToIt) {
   EXPECT_EQ(put(page::Record::queued)["entries"][1]["state"], "completed");
 }
 
+TEST(FlightRecord, NamesTheDtypeAsPyTorchDoes) {
+  constexpr std::uint8_t int8 = 0;
+  constexpr std::uint8_t float8_e5m2 = 13;
+  constexpr std::uint8_t of_a_later_version = 14;
+  MadePage page(1, 2);
+  page.add_group(1, "default");
+  std::uint64_t sequence = 0;
+  for (const std::uint8_t dtype : {int8, float8_e5m2, of_a_later_version}) {
+    page.enter(1, Operation::all_reduce, ++sequence, 1000).dtype = dtype;
+  }
+  const auto entries = flight_of(record_of(page))["entries"];
+  ASSERT_EQ(entries.size(), 3U);
+  EXPECT_EQ(entries[0]["input_dtypes"], nlohmann::json{"Char"});
+  EXPECT_EQ(entries[1]["input_dtypes"], nlohmann::json{"Float8_e5m2"});
+  EXPECT_EQ(entries[2]["input_dtypes"], nlohmann::json::array());
+}
+
 TEST(FlightRecord, ForTorchfrtraceOnlyCollectivesThatItKnows) {
   MadePage page(0, 2);
   page.add_group(1, "default");

@@ -40,8 +40,9 @@ static void wrong_arguments(void) {
   EXPECT(strcmp(dlaunch_last_error(), "a tensor is NULL") == 0);
   EXPECT(dlaunch_all_reduce(&tensor, 99, NULL, 0, NULL) == DLAUNCH_ERROR);
   EXPECT(dlaunch_broadcast(&tensor, 99, NULL, 0, NULL) == DLAUNCH_ERROR);
-  tensor.dtype = 99;
+  tensor.dtype = DLAUNCH_FLOAT8_E5M2 + 1;
   EXPECT(dlaunch_all_reduce(&tensor, DLAUNCH_SUM, NULL, 0, NULL) == DLAUNCH_ERROR);
+  EXPECT(strcmp(dlaunch_last_error(), "14 is not a dtype") == 0);
   tensor = view(&value, NULL);
   EXPECT(dlaunch_all_reduce(&tensor, DLAUNCH_SUM, NULL, 0, NULL) == DLAUNCH_ERROR);
   EXPECT(dlaunch_work_wait(NULL, 0) == DLAUNCH_ERROR);

@@ -49,7 +49,8 @@ Operations operations_of() {
   return operations;
 }
 
-// The others PyTorch's gloo only sends and receives.
+// The others PyTorch's gloo only sends and receives. (float8 it does not reduce either: these cells compare
+// our backends.)
 template <class T>
 constexpr bool has_collectives =
     !std::is_same_v<T, std::int16_t> && !std::is_same_v<T, Truth> && !std::is_same_v<T, dlaunch::BFloat16>;
@@ -248,6 +249,18 @@ class Cells {
   int size_;
 };
 
+// NCCL reduces float8 on some devices only. What it rejects, all ranks reject.
+template <class T>
+bool is_reduced() {
+  T value = T::from(1);
+  try {
+    dlaunch::all_reduce(view(&value, 1));
+    return true;
+  } catch (const dlaunch::DistBackendError&) {
+    return false;
+  }
+}
+
 struct Rank {
   Records& records;
   int rank;
@@ -256,7 +269,8 @@ struct Rank {
   template <class T>
   void run(const std::string& dtype) const {
     const bool seldom_used = std::is_same_v<T, std::int16_t> || std::is_same_v<T, Truth> ||
-                             std::is_same_v<T, dlaunch::BFloat16> || std::is_same_v<T, std::complex<double>>;
+                             std::is_same_v<T, dlaunch::BFloat16> ||
+                             std::is_same_v<T, std::complex<double>> || is_float8<T>;
     const bool much_used = std::is_same_v<T, float> || std::is_same_v<T, std::int64_t>;
     const bool few = size <= few_ranks;
     std::vector<std::size_t> counts = short_counts;
@@ -329,6 +343,10 @@ void run_as_rank(int rank, int size, const std::string& path, CellName& cell,
   all.run<double>("float64");
   all.run<std::complex<float>>("complex64");
   all.run<std::complex<double>>("complex128");
+  if (!is_nccl || is_reduced<dlaunch::Float8E4M3>()) {
+    all.run<dlaunch::Float8E4M3>("float8_e4m3fn");
+    all.run<dlaunch::Float8E5M2>("float8_e5m2");
+  }
   all.run_objects();
   dlaunch::destroy_process_group();
   if (!records.good()) throw std::runtime_error("the results cannot be written");

@@ -28,8 +28,9 @@ FEW_RANKS, LONG_COUNT = 3, 300007
 # How array and struct call what a value consists of.
 FORMAT = {"int8": "b", "uint8": "B", "int16": "h", "int32": "i", "int64": "q", "bool": "B", "float16": "e", "bfloat16": "H",
           "float32": "f", "float64": "d", "complex64": "f", "complex128": "d", "bytes": "B"}
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 # Digits of the fraction of what may be rounded. (bfloat16 is only sent.)
-PRECISION = {"float16": 10, "float32": 23, "float64": 52, "complex64": 23, "complex128": 52}
+PRECISION = {"float16": 10, "float32": 23, "float64": 52, "complex64": 23, "complex128": 52, "float8_e4m3fn": 3, "float8_e5m2": 2}
 
 
 def expected_cells(rank, size):
@@ -74,9 +75,19 @@ def records(file):
     return found
 
 
+def float8(byte, dtype):
+    """The value of a finite one."""
+    digits, bias = (3, 7) if dtype == "float8_e4m3fn" else (2, 15)
+    exponent, fraction = (byte & 127) >> digits, byte & (1 << digits) - 1
+    magnitude = (fraction + ((1 << digits) if exponent else 0)) * 2.0 ** (max(exponent, 1) - bias - digits)
+    return -magnitude if byte > 127 else magnitude
+
+
 def numbers(data, dtype):
     if dtype == "float16":
         return [value for value, in struct.iter_unpack("<e", data)]
+    if dtype in FLOAT8:
+        return [float8(byte, dtype) for byte in data]
     values = array.array(FORMAT[dtype])
     values.frombytes(data)
     return values

@@ -26,9 +26,11 @@ constexpr bool is_complex<std::complex<T>> = true;
 
 template <class T>
 constexpr bool is_half = std::is_same_v<T, dlaunch::Float16> || std::is_same_v<T, dlaunch::BFloat16>;
+template <class T>
+constexpr bool is_float8 = std::is_same_v<T, dlaunch::Float8E4M3> || std::is_same_v<T, dlaunch::Float8E5M2>;
 
 // The i-th value of a rank. Halves of small numbers, which no dtype of the table rounds, so that sums have
-// one right result; `thirds` are rounded by the floating point types.
+// one right result (of float8 -1, 0 and 1); `thirds` are rounded by the floating point types.
 template <class T>
 T value_of(int rank, std::size_t i, bool thirds) {
   const int number = static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 13) % 23);
@@ -36,6 +38,8 @@ T value_of(int rank, std::size_t i, bool thirds) {
   if constexpr (is_complex<T>) {
     using Part = typename T::value_type;
     return {value_of<Part>(rank, i, thirds), value_of<Part>(rank + 3, i, thirds)};
+  } else if constexpr (is_float8<T>) {
+    return T::from(static_cast<float>(thirds ? real : number % 3 - 1));
   } else if constexpr (is_half<T>) {
     return T::from(static_cast<float>(real));
   } else if constexpr (std::is_floating_point_v<T>) {

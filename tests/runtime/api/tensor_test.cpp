@@ -51,6 +51,8 @@ TEST(Tensor, RefusesImpossibleShapes) {
             "the memory of a float64 tensor is not aligned to 8 bytes");
   EXPECT_EQ(error_of([&] { (void)Tensor(values.data(), static_cast<DType>(77), std::span(&one, 1)); }),
             "a tensor of dtype 77: unknown dtype");
+  EXPECT_EQ(error_of([&] { (void)Tensor(values.data(), static_cast<DType>(14), std::span(&one, 1)); }),
+            "a tensor of dtype 14: unknown dtype");
 }
 
 TEST(Tensor, HoldsAsMuchAsAnAddressSpaceAndNoMore) {
@@ -101,6 +103,8 @@ TEST(DType, EachHasTheSizeAndTheNameOfItsType) {
   }
   EXPECT_EQ(to_string(DType::boolean), "bool");
   EXPECT_EQ(to_string(DType::bfloat16), "bfloat16");
+  EXPECT_EQ(to_string(DType::float8_e4m3), "float8_e4m3fn");
+  EXPECT_EQ(to_string(DType::float8_e5m2), "float8_e5m2");
   EXPECT_EQ(dtype_of<long long>(), DType::int64);
   // As it may come from another process.
   EXPECT_EQ(to_string(static_cast<DType>(200)), "an unknown dtype");

@@ -1,5 +1,5 @@
-// Test values of every dtype: small integers, which every type stores exactly, so that a sum has one right
-// result in any order.
+// Test values of every dtype: small integers, which every type stores exactly (up to 8, the smallest one), so
+// that a sum has one right result in any order.
 #pragma once
 
 #include <complex>
@@ -18,7 +18,8 @@ using namespace internal;
 
 template <class T>
 T to_value(int number) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16> || std::is_same_v<T, Float8E4M3> ||
+                std::is_same_v<T, Float8E5M2>) {
     return T::from(static_cast<float>(number));
   } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
     return T(static_cast<typename T::value_type>(number), static_cast<typename T::value_type>(-number));
@@ -34,8 +35,9 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 inline const std::vector<DType> all_dtypes = {
-    DType::int8,    DType::int16,    DType::int32,   DType::int64,   DType::uint8,     DType::boolean,
-    DType::float16, DType::bfloat16, DType::float32, DType::float64, DType::complex64, DType::complex128};
+    DType::int8,      DType::int16,      DType::int32,       DType::int64,      DType::uint8,
+    DType::boolean,   DType::float16,    DType::bfloat16,    DType::float32,    DType::float64,
+    DType::complex64, DType::complex128, DType::float8_e4m3, DType::float8_e5m2};
 inline const std::vector<ReduceOp> all_ops = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::product,
                                               ReduceOp::min, ReduceOp::max,  ReduceOp::band,
                                               ReduceOp::bor, ReduceOp::bxor, ReduceOp::premul_sum};
@@ -60,6 +62,10 @@ void with_type(DType dtype, const Body& body) {
       return body(static_cast<Float16*>(nullptr));
     case DType::bfloat16:
       return body(static_cast<BFloat16*>(nullptr));
+    case DType::float8_e4m3:
+      return body(static_cast<Float8E4M3*>(nullptr));
+    case DType::float8_e5m2:
+      return body(static_cast<Float8E5M2*>(nullptr));
     case DType::float32:
       return body(static_cast<float*>(nullptr));
     case DType::float64:

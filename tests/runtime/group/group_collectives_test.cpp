@@ -485,5 +485,14 @@ TEST_P(Collectives, HalfPrecisionSumsAreRoundedOncePerRank) {
   }
 }
 
+// As on GPUs, in whichever order the ranks are added.
+TEST_P(Collectives, Float8SumsSaturate) {
+  expect_success(in_groups(GetParam(), [&](const ProcessGroup& group) {
+    std::vector<Float8E4M3> values(50'000, Float8E4M3::from(-256));
+    group.all_reduce(Tensor::of(values));
+    EXPECT_EQ(values, std::vector(values.size(), Float8E4M3::from(GetParam() == 1 ? -256 : -448)));
+  }));
+}
+
 }  // namespace
 }  // namespace dlaunch::internal

@@ -64,6 +64,8 @@ TEST(ReduceLoops, CombineEachElementWithItsCounterpart) {
   expect_elementwise<double>();
   expect_elementwise<Float16>();
   expect_elementwise<BFloat16>();
+  expect_elementwise<Float8E4M3>();
+  expect_elementwise<Float8E5M2>();
 }
 
 template <class T, class Change>
@@ -87,6 +89,8 @@ TEST(ReduceLoops, ChangeEachElement) {
   expect_changed<std::int32_t>(third);
   expect_changed<Float16>(third);
   expect_changed<BFloat16>(third);
+  expect_changed<Float8E4M3>(third);
+  expect_changed<Float8E5M2>(third);
 }
 
 // A half is changed as a float and rounded once: twice, a third of it would differ.

@@ -71,7 +71,7 @@ TEST(Reduce, EveryKernelAgreesWithArithmetic) {
           std::vector<int> high(count);
           std::vector<int> result(count);
           for (std::size_t i = 0; i < count; ++i) {
-            const int limit = dtype == DType::boolean ? 2 : 11;
+            const int limit = dtype == DType::boolean ? 2 : sizeof(T) == 1 ? 3 : 11;
             low[i] = static_cast<int>(i * 7 + 3) % limit;
             high[i] = static_cast<int>(i * 5 + 1) % limit;
             result[i] = expected(op, dtype, low[i], high[i]);
@@ -103,6 +103,8 @@ TEST(Reduce, RefusesWithTheReason) {
             "band of float32 is not possible: bitwise operations need integers");
   EXPECT_EQ(why_not_allowed(DType::boolean, ReduceOp::avg),
             "avg of bool is not possible: bool has no average");
+  EXPECT_EQ(why_not_allowed(DType::float8_e4m3, ReduceOp::bxor),
+            "bxor of float8_e4m3fn is not possible: bitwise operations need integers");
   EXPECT_TRUE(why_not_allowed(DType::int32, ReduceOp::premul_sum));
   EXPECT_TRUE(why_not_allowed(DType::complex128, ReduceOp::product));
   EXPECT_FALSE(why_not_allowed(DType::boolean, ReduceOp::bxor));
@@ -110,7 +112,7 @@ TEST(Reduce, RefusesWithTheReason) {
   EXPECT_FALSE(supports_complex(ReduceOp::product));
 }
 
-// The table in reduce_op.h: 12 dtypes and 9 operations.
+// The table in reduce_op.h: 14 dtypes and 9 operations.
 TEST(Reduce, EveryAllowedCombinationHasAKernel) {
   int allowed = 0;
   for (const DType dtype : all_dtypes) {
@@ -120,7 +122,7 @@ TEST(Reduce, EveryAllowedCombinationHasAKernel) {
       EXPECT_NE(reduce_kernel(dtype, op), nullptr);
     }
   }
-  EXPECT_EQ(allowed, 5 * 8 + 7 + 4 * 6 + 2 * 3);
+  EXPECT_EQ(allowed, 5 * 8 + 7 + 6 * 6 + 2 * 3);
 }
 
 TEST(Reduce, IntegersWrapAround) {
@@ -156,6 +158,10 @@ TEST(Reduce, ANanOnEitherSideWins) {
     EXPECT_TRUE(std::isnan(combine(op, 1.0, static_cast<double>(nan))));
     EXPECT_TRUE(std::isnan(combine(op, Float16::from(nan), Float16::from(1)).to_float()));
     EXPECT_TRUE(std::isnan(combine(op, BFloat16::from(1), BFloat16::from(nan)).to_float()));
+    EXPECT_TRUE(std::isnan(combine(op, Float8E4M3::from(nan), Float8E4M3::from(1)).to_float()));
+    EXPECT_TRUE(std::isnan(combine(op, Float8E4M3::from(1), Float8E4M3::from(nan)).to_float()));
+    EXPECT_TRUE(std::isnan(combine(op, Float8E5M2::from(nan), Float8E5M2::from(1)).to_float()));
+    EXPECT_TRUE(std::isnan(combine(op, Float8E5M2::from(1), Float8E5M2::from(nan)).to_float()));
   }
 }
 
@@ -165,6 +171,37 @@ TEST(Reduce, HalfSumsAreRoundedOnce) {
   EXPECT_EQ(combine(ReduceOp::sum, Float16::from(2050), Float16::from(1)).to_float(), 2052.0F);
   EXPECT_EQ(combine(ReduceOp::sum, BFloat16::from(256), BFloat16::from(1)).to_float(), 256.0F);
   EXPECT_EQ(combine(ReduceOp::sum, BFloat16::from(258), BFloat16::from(1)).to_float(), 260.0F);
+  EXPECT_EQ(combine(ReduceOp::sum, Float8E4M3::from(16), Float8E4M3::from(1)).to_float(), 16.0F);
+  EXPECT_EQ(combine(ReduceOp::sum, Float8E4M3::from(18), Float8E4M3::from(1)).to_float(), 20.0F);
+  EXPECT_EQ(combine(ReduceOp::sum, Float8E5M2::from(8), Float8E5M2::from(1)).to_float(), 8.0F);
+  EXPECT_EQ(combine(ReduceOp::sum, Float8E5M2::from(10), Float8E5M2::from(1)).to_float(), 12.0F);
+}
+
+// A reduction over two ranks of which both have these bytes.
+template <class T>
+std::vector<unsigned> of_two_alike(ReduceOp op, std::initializer_list<std::uint8_t> bytes) {
+  std::vector<unsigned> results;
+  for (const std::uint8_t bits : bytes) {
+    T value{bits};
+    const Reduction reduction{op, 1.0};
+    prepare(std::as_writable_bytes(std::span(&value, 1)), dtype_of<T>(), reduction, 2);
+    results.push_back(combine(op, value, value).bits);
+  }
+  return results;
+}
+
+// Seen with NCCL 2.32 on an H200, two ranks with these bytes each: what is too large saturates, and an
+// average divides first.
+TEST(Reduce, Float8HasTheResultsThatWereSeenOnAGpu) {
+  const auto e4m3 = [](ReduceOp op) { return of_two_alike<Float8E4M3>(op, {0x38, 0x40, 0x44, 0x78}); };
+  using Bytes = std::vector<unsigned>;
+  EXPECT_EQ(e4m3(ReduceOp::sum), (Bytes{0x40, 0x48, 0x4c, 0x7e}));
+  EXPECT_EQ(e4m3(ReduceOp::product), (Bytes{0x38, 0x48, 0x51, 0x7e}));
+  EXPECT_EQ(e4m3(ReduceOp::avg), (Bytes{0x38, 0x40, 0x44, 0x78}));
+  EXPECT_EQ(e4m3(ReduceOp::max), (Bytes{0x38, 0x40, 0x44, 0x78}));
+  const auto e5m2 = [](ReduceOp op) { return of_two_alike<Float8E5M2>(op, {0x38, 0x40, 0x44, 0x78}); };
+  EXPECT_EQ(e5m2(ReduceOp::sum), (Bytes{0x3c, 0x44, 0x48, 0x7b}));
+  EXPECT_EQ(e5m2(ReduceOp::product), (Bytes{0x34, 0x44, 0x4c, 0x7b}));
 }
 
 template <class T>
@@ -173,14 +210,15 @@ T prepared(T value, const Reduction& reduction, int world_size) {
   return value;
 }
 
-// Every value of a 16-bit type with another one: in a row, for vector code, and one by one.
+// Every value of a 16-bit type with another one, every two of an 8-bit type: in a row, for vector code, and
+// one by one.
 template <class Half>
 void expect_the_same_in_rows() {
   std::vector<Half> low(0x10000);
   std::vector<Half> high(low.size());
   for (std::size_t i = 0; i < low.size(); ++i) {
-    low[i].bits = static_cast<std::uint16_t>(i);
-    high[i].bits = static_cast<std::uint16_t>(i * 40503);
+    low[i].bits = static_cast<decltype(Half::bits)>(i);
+    high[i].bits = static_cast<decltype(Half::bits)>(sizeof(Half) == 1 ? i >> 8U : i * 40503);
   }
   const auto equal = [](Half a, Half b) {
     return a == b || (std::isnan(a.to_float()) && std::isnan(b.to_float()));
@@ -203,6 +241,8 @@ void expect_the_same_in_rows() {
 TEST(Reduce, RowsOfHalvesAreAsSingleOnes) {
   expect_the_same_in_rows<Float16>();
   expect_the_same_in_rows<BFloat16>();
+  expect_the_same_in_rows<Float8E4M3>();
+  expect_the_same_in_rows<Float8E5M2>();
 }
 
 TEST(Reduce, AveragesDoNotOverflow) {
@@ -210,6 +250,7 @@ TEST(Reduce, AveragesDoNotOverflow) {
   const float most = std::numeric_limits<float>::max();
   EXPECT_EQ(prepared(most, avg, 2), most / 2);
   EXPECT_EQ(prepared(Float16::from(60000), avg, 4).to_float(), 15000.0F);
+  EXPECT_EQ(prepared(Float8E4M3::from(448), avg, 4).to_float(), 112.0F);
   EXPECT_EQ(prepared(std::complex<double>(4, -6), avg, 2), std::complex<double>(2, -3));
 }
 
@@ -217,6 +258,8 @@ TEST(Reduce, PremulSumScalesFirst) {
   const Reduction scaled{ReduceOp::premul_sum, 0.5};
   EXPECT_EQ(prepared(3.0F, scaled, 8), 1.5F);
   EXPECT_EQ(prepared(BFloat16::from(3), scaled, 8).to_float(), 1.5F);
+  EXPECT_EQ(prepared(Float8E4M3::from(3), scaled, 8).to_float(), 1.5F);
+  EXPECT_EQ(prepared(Float8E5M2::from(3), scaled, 8).to_float(), 1.5F);
   EXPECT_EQ(prepared(std::complex<float>(2, 4), scaled, 8), std::complex<float>(1, 2));
 }
 
