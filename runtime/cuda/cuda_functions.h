@@ -11,6 +11,7 @@ namespace dlaunch::internal {
 // clang-format off
 // In CUDA's runtime since version 11.
 #define DLAUNCH_CUDA_FUNCTIONS(apply)         \
+  apply(cudaDeviceGetAttribute)               \
   apply(cudaDeviceGetPCIBusId)                \
   apply(cudaDeviceGetStreamPriorityRange)     \
   apply(cudaDriverGetVersion)                 \

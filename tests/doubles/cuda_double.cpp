@@ -1,8 +1,9 @@
 // A double of the CUDA runtime (libcudart) for tests on machines without a GPU: the entry points that dlaunch
 // and its tests use, with the real ones' meaning. See cuda_memory.h and cuda_streams.h.
 //
-//   CUDA_DOUBLE_DEVICES=8   how many devices there are; 0: as without a GPU
-//   CUDA_DOUBLE_SEED=1      of the order between streams
+//   CUDA_DOUBLE_DEVICES=8       how many devices there are; 0: as without a GPU
+//   CUDA_DOUBLE_SEED=1          of the order between streams
+//   CUDA_DOUBLE_CAPABILITY=80   compute capability 8.0; else 9.0
 
 #include <cuda_runtime_api.h>
 
@@ -151,6 +152,15 @@ DOUBLE cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
   device_of_thread = device;
   return state();
+}
+DOUBLE cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
+  const char* const text = std::getenv("CUDA_DOUBLE_CAPABILITY");
+  const int capability = text != nullptr ? std::atoi(text) : 90;
+  if (attribute != cudaDevAttrComputeCapabilityMajor && attribute != cudaDevAttrComputeCapabilityMinor)
+    return cudaErrorInvalidValue;
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability / 10 : capability % 10;
+  return cudaSuccess;
 }
 DOUBLE cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;

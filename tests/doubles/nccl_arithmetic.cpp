@@ -1,5 +1,6 @@
 #include "tests/doubles/nccl_arithmetic.h"
 
+#include <dlaunch/float8.h>
 #include <dlaunch/half.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@ namespace {
 
 using dlaunch::BFloat16;
 using dlaunch::Float16;
+using dlaunch::Float8E4M3;
+using dlaunch::Float8E5M2;
 
 template <class T>
 T plain(T value) {
@@ -20,10 +23,12 @@ T plain(T value) {
 }
 float plain(Float16 value) { return value.to_float(); }
 float plain(BFloat16 value) { return value.to_float(); }
+float plain(Float8E4M3 value) { return value.to_float(); }
+float plain(Float8E5M2 value) { return value.to_float(); }
 
 template <class T, class Value>
 T stored(Value value) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+  if constexpr (requires { T::from(0.0F); }) {  // which saturates if it is a float8, as NCCL does
     return T::from(static_cast<float>(value));
   } else {
     return static_cast<T>(value);
@@ -52,6 +57,14 @@ bool with_type(ncclDataType_t type, const Use& use) {
     case ncclBfloat16:
       use(BFloat16());
       return true;
+#if NCCL_VERSION_CODE >= 22400
+    case ncclFloat8e4m3:
+      use(Float8E4M3());
+      return true;
+    case ncclFloat8e5m2:
+      use(Float8E5M2());
+      return true;
+#endif
     case ncclFloat32:
       use(float());
       return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dlaunch/float8.h"
 #include "dlaunch/half.h"
 #include "runtime/backends/nccl/nccl_types.h"
 
@@ -65,10 +66,14 @@ NcclCalls::How NcclCalls::how(DType dtype, const Reduction& reduction) {
   float single = static_cast<float>(reduction.factor);
   Float16 half = Float16::from(single);
   BFloat16 brain = BFloat16::from(single);
+  Float8E4M3 e4m3 = Float8E4M3::from(single);
+  Float8E5M2 e5m2 = Float8E5M2::from(single);
   void* factor = &single;
   if (plain.type == ncclFloat64) factor = &wide;
   if (plain.type == ncclFloat16) factor = &half;
   if (plain.type == ncclBfloat16) factor = &brain;
+  if (dtype == DType::float8_e4m3) factor = &e4m3;
+  if (dtype == DType::float8_e5m2) factor = &e5m2;
   note(nccl_.ncclRedOpCreatePreMulSum(&result.op, factor, plain.type, ncclScalarHostImmediate,
                                       communicator_.handle()),
        "ncclRedOpCreatePreMulSum");

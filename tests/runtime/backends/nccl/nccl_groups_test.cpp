@@ -1,9 +1,11 @@
 // Groups of the backend nccl in several processes: what they compute, and what they reject.
 
+#include <dlaunch/float8.h>
 #include <dlaunch/half.h>
 
 #include <array>
 #include <complex>
+#include <cstdlib>
 #include <vector>
 
 #include "tests/runtime/cuda/device_ranks.h"
@@ -40,6 +42,56 @@ TEST(NcclGroups, AverageAndMultiplyFirst) {
            text_of(std::vector<double>{sum.real(), sum.imag()});
   });
   expect_all_say(results, "1|3|3|2 4");
+}
+
+template <class Float8>
+std::string bytes_of(const DeviceValues<Float8>& values) {
+  std::string text;
+  for (const Float8 value : values.get()) {
+    constexpr const char* digits = "0123456789abcdef";
+    text += text.empty() ? "" : " ";
+    text += {digits[value.bits / 16], digits[value.bits % 16]};
+  }
+  return text;
+}
+
+// These results were seen on an H200 with NCCL 2.32.
+TEST(NcclGroups, Float8IsReducedAndSaturates) {
+  const auto results = run_ranks(2, [](int rank) {
+    init(rank);
+    const DeviceValues<Float8E4M3> e4m3({{0x38}, {0x40}, {0x44}, {0x78}});
+    const std::string rejected = thrown_by([&] { all_reduce(e4m3.tensor()); });
+    if (!rejected.empty()) return rejected;
+    const DeviceValues<Float8E5M2> e5m2({{0x38}, {0x40}, {0x44}, {0x78}});
+    all_reduce(e5m2.tensor());
+    const DeviceValues<Float8E4M3> product({{0x38}, {0x40}, {0x44}, {0x78}});
+    all_reduce(product.tensor(), ReduceOp::product);
+    const DeviceValues<Float8E5M2> highest({{0x00}, {static_cast<std::uint8_t>(rank == 0 ? 0xbc : 0x3c)}});
+    all_reduce(highest.tensor(), ReduceOp::max);
+    return bytes_of(e4m3) + "|" + bytes_of(e5m2) + "|" + bytes_of(product) + "|" + bytes_of(highest);
+  });
+  const bool is_old =
+      is_on_gpus() || results[0].said.starts_with("this libdlaunch was built with NCCL before");
+  if (is_old && results[0].said.find("float8") != std::string::npos) GTEST_SKIP() << results[0].said;
+  expect_all_say(results, "40 48 4c 7e|3c 44 48 7b|38 48 51 7e|00 3c");
+}
+
+TEST(NcclGroups, Float8IsOnlyMovedOnOlderDevices) {
+  SKIP_ON_GPUS("their capability cannot be chosen");
+  const auto results = run_ranks(2, [](int rank) {
+    setenv("CUDA_DOUBLE_CAPABILITY", "89", 1);
+    init(rank);
+    const DeviceValues<Float8E5M2> values({{0x38}, {static_cast<std::uint8_t>(rank)}});
+    const std::string rejected = thrown_by([&] { all_reduce(values.tensor()); });
+    broadcast(values.tensor(), 1);
+    return bytes_of(values) + "|" + rejected;
+  });
+  for (const RankResult& result : results) {
+    EXPECT_TRUE(result.said.starts_with("38 01|")) << result.said;
+    EXPECT_TRUE(result.said.ends_with("use float16, or backend gloo") ||
+                result.said.ends_with("use backend gloo"))
+        << result.said;
+  }
 }
 
 TEST(NcclGroups, PartsMayDifferInSizeOrBeEmpty) {

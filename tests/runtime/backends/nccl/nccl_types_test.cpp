@@ -29,6 +29,30 @@ TEST(NcclTypes, EachOperatorIsNccls) {
   EXPECT_EQ(nccl_arithmetic(DType::float32, ReduceOp::premul_sum).op, ncclSum);
 }
 
+TEST(NcclTypes, Float8DependsOnNcclAndOnTheDevice) {
+#if NCCL_VERSION_CODE >= 22400
+  EXPECT_EQ(nccl_arithmetic(DType::float8_e4m3, ReduceOp::sum).type, ncclFloat8e4m3);
+  EXPECT_EQ(nccl_arithmetic(DType::float8_e5m2, ReduceOp::avg).type, ncclFloat8e5m2);
+  EXPECT_EQ(nccl_arithmetic(DType::float8_e5m2, ReduceOp::avg).op, ncclAvg);
+  const auto reason = [](int version, int capability) {
+    return why_nccl_cannot_reduce_float8(DType::float8_e4m3, version, {Device::Kind::cuda, 1}, capability);
+  };
+  EXPECT_EQ(reason(22400, 90), "");
+  EXPECT_EQ(reason(23203, 120), "");
+  EXPECT_EQ(reason(22399, 90),
+            "NCCL 2.23 does not reduce float8_e4m3fn: use NCCL 2.24 or newer, or backend gloo");
+  EXPECT_EQ(
+      reason(22400, 89),
+      "NCCL reduces float8_e4m3fn on devices of compute capability 9.0 or higher, and cuda:1 has 8.9: use "
+      "float16, or backend gloo");
+#else
+  EXPECT_EQ(why_nccl_cannot_reduce_float8(DType::float8_e5m2, NCCL_VERSION_CODE, {}, 90),
+            "this libdlaunch was built with NCCL before 2.24, which has no float8_e5m2: use backend gloo");
+#endif
+  EXPECT_EQ(why_nccl_cannot({.dtype = DType::float8_e4m3, .device = Device{Device::Kind::cuda, 0}}, 0), "")
+      << "it only moves them";
+}
+
 TEST(NcclTypes, WhatNcclCannotDoHasAReason) {
   const auto reduction = [](DType dtype, ReduceOp op) {
     return why_nccl_cannot({.dtype = dtype, .op = op}, 0);
