@@ -1,8 +1,8 @@
 #include "dlaunch/torch/tensor.h"
 
 #include <ATen/ATen.h>
+#include <torch/version.h>
 
-#include <array>
 #include <string>
 #include <utility>
 
@@ -13,7 +13,7 @@ inline namespace v1 {
 
 namespace {
 
-constexpr std::array<std::pair<at::ScalarType, DType>, 12> types{{
+constexpr std::pair<at::ScalarType, DType> types[] = {
     {at::kChar, DType::int8},
     {at::kShort, DType::int16},
     {at::kInt, DType::int32},
@@ -26,7 +26,11 @@ constexpr std::array<std::pair<at::ScalarType, DType>, 12> types{{
     {at::kDouble, DType::float64},
     {at::kComplexFloat, DType::complex64},
     {at::kComplexDouble, DType::complex128},
-}};
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
+    {at::kFloat8_e4m3fn, DType::float8_e4m3},
+    {at::kFloat8_e5m2, DType::float8_e5m2},
+#endif
+};
 
 [[noreturn]] void reject(const at::Tensor& tensor, const std::string& reason) {
   throw DistError("a tensor of " + std::string(c10::toString(tensor.scalar_type())) + " " +

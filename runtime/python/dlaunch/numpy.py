@@ -24,8 +24,10 @@ from dlaunch.completions import completions
 from dlaunch.library import Calls, Tensor
 
 SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = range(8)
+# By NumPy's names, and those of the package ml_dtypes.
 _DTYPES = {name: number for number, name in enumerate(
-    ("int8", "int16", "int32", "int64", "uint8", "bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"))}
+    ("int8", "int16", "int32", "int64", "uint8", "bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+     "float8_e4m3fn", "float8_e5m2"))}
 _BYTES = _DTYPES["uint8"]
 # Sums, products and bits of unsigned numbers are those of signed ones.
 _UNSIGNED = {"uint16": _DTYPES["int16"], "uint32": _DTYPES["int32"], "uint64": _DTYPES["int64"]}

@@ -7,6 +7,11 @@ import numpy
 
 import dlaunch.numpy as dist
 
+try:
+    import ml_dtypes
+except ImportError:  # Debian has no package of it
+    ml_dtypes = None
+
 
 def values(rank, count, dtype):
     return ((numpy.arange(count) * 7 + rank * 3) % 5 + 1).astype(dtype)
@@ -37,6 +42,16 @@ def reductions(rank, size):
             output = numpy.zeros(count, dtype)
             dist.reduce_scatter(output, every[rank])
             same("reduce_scatter", output, every.sum(0).astype(dtype)[rank * count:(rank + 1) * count])
+
+
+def narrow_reductions(rank, size):
+    """Types that NumPy itself does not have; sums that none of them rounds."""
+    for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        every = [values(i, 1000, "int64") % 2 for i in range(size)]
+        for op, want in ((dist.SUM, numpy.sum(every, 0)), (dist.MAX, numpy.max(every, 0))):
+            total = every[rank].astype(dtype)
+            dist.all_reduce(total, op)
+            same(f"all_reduce {op}", total, want.astype(dtype))
 
 
 def movements(rank, size):
@@ -89,6 +104,8 @@ def bad_input():
     rejected(ValueError, "is not contiguous", dist.all_reduce, numpy.ones((4, 4))[:, 1])
     rejected(TypeError, "list is not a numpy array", dist.all_reduce, [1, 2])
     rejected(TypeError, "uint16 cannot be reduced", dist.all_reduce, numpy.ones(2, "uint16"), dist.MAX)
+    if ml_dtypes:
+        rejected(dist.DistError, "bitwise operations need integers", dist.all_reduce, numpy.ones(2, ml_dtypes.float8_e5m2), dist.BAND)
     rejected(TypeError, "datetime64[s] cannot be reduced", dist.all_reduce, numpy.zeros(2, "datetime64[s]"))
     fixed = numpy.ones(3)
     fixed.flags.writeable = False
@@ -101,6 +118,8 @@ def calls():
     rank, size = dist.get_rank(), dist.get_world_size()
     bad_input()
     reductions(rank, size)
+    if ml_dtypes:
+        narrow_reductions(rank, size)
     movements(rank, size)
     groups(rank, size)
     for _ in range(50):  # nobody holds the Work or the array

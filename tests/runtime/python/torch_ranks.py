@@ -139,9 +139,15 @@ def beyond_gloo(rank, size):
     mean = values(rank, 9, torch.float32)
     dist.all_reduce(mean, dist.ReduceOp.AVG)
     torch.testing.assert_close(mean, sum(values(i, 9, torch.float32) for i in range(size)) / size)
-    eight_bit = values(rank, 6, torch.float32).to(torch.float8_e4m3fn)
-    dist.broadcast(eight_bit, 0)
-    assert torch.equal(eight_bit.float(), values(0, 6, torch.float32))
+    for dtype, greatest in ((torch.float8_e4m3fn, 448.0), (torch.float8_e5m2, 57344.0)):
+        eight_bit = values(rank, 6, torch.float32).to(dtype)
+        dist.broadcast(eight_bit, 0)
+        assert torch.equal(eight_bit.float(), values(0, 6, torch.float32))
+        dist.all_reduce(eight_bit, dist.ReduceOp.MAX)
+        assert torch.equal(eight_bit.float(), values(0, 6, torch.float32))
+        total = torch.full((3,), greatest).to(dtype)
+        dist.all_reduce(total)  # which saturates, as NCCL's
+        assert torch.equal(total.float(), torch.full((3,), greatest)), total
     for async_op in (False, True):
         gaps = values(rank, 12, torch.float32).view(3, 4).t()
         work = dist.all_reduce(gaps, async_op=async_op)

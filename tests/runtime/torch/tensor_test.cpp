@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <torch/version.h>
 
 #include "dlaunch/torch/tensor.h"
 #include "tests/runtime/torch/on_ranks.h"
@@ -25,6 +26,26 @@ TEST(TorchTensor, AViewHasTheSameMemoryDtypeAndShape) {
     EXPECT_EQ(back.data_ptr(), tensor.data_ptr());
   }
 }
+
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
+TEST(TorchTensor, FloatsOfEightBitsAreReduced) {
+  for (const auto& [type, dtype] :
+       {std::pair(at::kFloat8_e4m3fn, DType::float8_e4m3), std::pair(at::kFloat8_e5m2, DType::float8_e5m2)}) {
+    test::on_ranks(2, [&](int rank) {
+      const at::Tensor tensor = ::torch::tensor({1.0F, static_cast<float>(rank)}).to(type);
+      const Tensor view = view_of(tensor);
+      EXPECT_EQ(view.dtype(), dtype);
+      dlaunch::all_reduce(view);
+      EXPECT_EQ(tensor_of(view).scalar_type(), type);
+      EXPECT_TRUE(tensor.to(at::kFloat).equal(::torch::tensor({2.0F, 1.0F}))) << tensor;
+    });
+  }
+}
+#else
+TEST(TorchTensor, FloatsOfEightBitsNeedANewerLibTorch) {
+  EXPECT_EQ(error_of([] { (void)scalar_type_of(DType::float8_e5m2); }), "LibTorch has no dtype float8_e5m2");
+}
+#endif
 
 TEST(TorchTensor, ShapesOfAllKinds) {
   EXPECT_EQ(view_of(::torch::tensor(2.5F)).to_string(), "float32[] on cpu");

@@ -10,6 +10,7 @@ DTYPES = {
     torch.int8: 0, torch.int16: 1, torch.int32: 2, torch.int64: 3, torch.uint8: 4, torch.bool: 5, torch.float16: 6,
     torch.bfloat16: 7, torch.float32: 8, torch.float64: 9, torch.complex64: 10, torch.complex128: 11,
 }
+DTYPES |= {getattr(torch, name): number for name, number in (("float8_e4m3fn", 12), ("float8_e5m2", 13)) if hasattr(torch, name)}
 BYTES = DTYPES[torch.uint8]
 # Sums, products and bits of unsigned numbers are those of signed ones; minimum and maximum are not.
 _SIGNED = {name: signed for name, signed in (("uint16", 1), ("uint32", 2), ("uint64", 3))}

@@ -39,6 +39,10 @@ inline std::optional<int> dtype_of(at::ScalarType type) {
       return DLAUNCH_COMPLEX64;
     case at::kComplexDouble:
       return DLAUNCH_COMPLEX128;
+    case at::kFloat8_e4m3fn:
+      return DLAUNCH_FLOAT8_E4M3;
+    case at::kFloat8_e5m2:
+      return DLAUNCH_FLOAT8_E5M2;
     default:
       return std::nullopt;
   }
