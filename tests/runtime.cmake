@@ -421,8 +421,9 @@ if(TARGET dlaunch_cuda AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE 
       runtime/backends/nccl/nccl_failures_test.cpp
       runtime/backends/nccl/nccl_graphs_test.cpp
       runtime/backends/nccl/nccl_groups_test.cpp
+      runtime/backends/nccl/nccl_records_test.cpp
       runtime/backends/nccl/nccl_streams_test.cpp
-    LIBS dlaunch_runtime dlaunch_store_host cuda_double
+    LIBS dlaunch_runtime dlaunch_agent dlaunch_store_host cuda_double
     ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
     add_dependencies(nccl_test dlaunch_backend_nccl dlaunch_backend_gloo dlaunch_store_server_module driver_double nccl_double)
     add_dependencies(conformance_device_ranks dlaunch_backend_nccl nccl_double)

@@ -4,6 +4,7 @@
 #include <dlaunch/half.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -81,6 +82,18 @@ std::span<T> view(std::vector<std::byte>& values) {
   return {reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)};
 }
 
+// A NaN loses, as on GPUs.
+template <class Plain>
+Plain smaller(Plain a, Plain b) {
+  if constexpr (std::is_floating_point_v<Plain>) return std::fmin(a, b);
+  return std::min(a, b);
+}
+template <class Plain>
+Plain larger(Plain a, Plain b) {
+  if constexpr (std::is_floating_point_v<Plain>) return std::fmax(a, b);
+  return std::max(a, b);
+}
+
 template <class T>
 T combined(T first, T second, ncclRedOp_t op) {
   const auto a = plain(first);
@@ -89,9 +102,9 @@ T combined(T first, T second, ncclRedOp_t op) {
     case ncclProd:
       return stored<T>(a * b);
     case ncclMin:
-      return stored<T>(std::min(a, b));
+      return stored<T>(smaller(a, b));
     case ncclMax:
-      return stored<T>(std::max(a, b));
+      return stored<T>(larger(a, b));
     default:
       return stored<T>(a + b);
   }
@@ -103,6 +116,15 @@ std::size_t size_of(ncclDataType_t type) {
   std::size_t size = 0;
   with_type(type, [&](auto value) { size = sizeof value; });
   return size;
+}
+
+double value_at(const void* scalar, ncclDataType_t type) {
+  double result = 0;
+  with_type(type, [&](auto value) {
+    std::memcpy(&value, scalar, sizeof value);
+    result = static_cast<double>(plain(value));
+  });
+  return result;
 }
 
 std::vector<std::byte> loaded(const std::byte* values, std::size_t count, ncclDataType_t type,

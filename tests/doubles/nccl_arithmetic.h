@@ -17,6 +17,9 @@ struct Operator {
 // Bytes of one value; 0: the double does not know the type.
 std::size_t size_of(ncclDataType_t type);
 
+// REQUIRES: the double knows the type.
+double value_at(const void* scalar, ncclDataType_t type);
+
 // One rank's values, multiplied if the operator does that.
 std::vector<std::byte> loaded(const std::byte* values, std::size_t count, ncclDataType_t type,
                               const Operator& op);

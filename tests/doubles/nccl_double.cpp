@@ -4,7 +4,6 @@
 // nccl_launch.h.
 
 #include <cuda_runtime_api.h>
-#include <dlaunch/half.h>
 #include <nccl.h>
 
 #include <atomic>
@@ -122,14 +121,6 @@ Operator operator_of(ncclComm_t communicator, ncclRedOp_t op) {
   if (op < ncclNumOps) return {op, std::nullopt};
   const std::lock_guard lock(communicator->mutex);
   return communicator->operators[static_cast<std::size_t>(op) - ncclNumOps];
-}
-
-double value_at(const void* scalar, ncclDataType_t type) {
-  if (type == ncclFloat64) return *static_cast<const double*>(scalar);
-  if (type == ncclFloat32) return static_cast<double>(*static_cast<const float*>(scalar));
-  if (type == ncclFloat16)
-    return static_cast<double>(static_cast<const dlaunch::Float16*>(scalar)->to_float());
-  return static_cast<double>(static_cast<const dlaunch::BFloat16*>(scalar)->to_float());
 }
 
 }  // namespace
@@ -268,7 +259,7 @@ DOUBLE ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, nccl
                                              ncclScalarResidence_t /*residence*/, ncclComm_t communicator) {
   const std::lock_guard lock(communicator->mutex);
   *op = static_cast<ncclRedOp_t>(ncclNumOps + communicator->operators.size());
-  communicator->operators.push_back({ncclSum, value_at(scalar, type)});
+  communicator->operators.push_back({ncclSum, doubles::value_at(scalar, type)});
   return ncclSuccess;
 }
 DOUBLE ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t communicator) {

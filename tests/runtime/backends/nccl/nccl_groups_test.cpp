@@ -2,6 +2,7 @@
 
 #include <dlaunch/float8.h>
 #include <dlaunch/half.h>
+#include <limits>
 
 #include <array>
 #include <complex>
@@ -42,6 +43,21 @@ TEST(NcclGroups, AverageAndMultiplyFirst) {
            text_of(std::vector<double>{sum.real(), sum.imag()});
   });
   expect_all_say(results, "1|3|3|2 4");
+}
+
+// Seen on an H200 with NCCL 2.32, for all types of floating point. Other backends let a NaN win.
+TEST(NcclGroups, ANanLosesInMinAndMax) {
+  const auto results = run_ranks(2, [](int rank) {
+    init(rank);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> mine = rank == 0 ? std::vector{nan, 1.0F} : std::vector{2.0F, nan};
+    const Floats smallest(mine);
+    all_reduce(smallest.tensor(), ReduceOp::min);
+    const Floats largest(mine);
+    all_reduce(largest.tensor(), ReduceOp::max);
+    return text_of(smallest.get()) + "|" + text_of(largest.get());
+  });
+  expect_all_say(results, "2 1|2 1");
 }
 
 template <class Float8>
