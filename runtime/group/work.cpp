@@ -130,9 +130,9 @@ struct Work::State {
     }
     {
       const CallingBack inside;
+      if (when_ended) when_ended(Work(self));
       for (const auto& callback : to_call) callback(Work(self));
       to_call.clear();  // their captures are destroyed before waiting threads are notified
-      if (when_ended) when_ended(Work(self));
     }
     const std::lock_guard lock(mutex);
     stage = Stage::over;
@@ -265,13 +265,12 @@ void WorkSource::when_begun(const Work& work, std::function<void()> callback) {
 void WorkSource::when_ended(const Work& work, std::function<void(const Work&)> callback) {
   {
     const std::lock_guard lock(work.state_->mutex);
-    if (work.state_->stage == Work::State::Stage::running) {
+    if (work.state_->stage == Work::State::Stage::running && !work.state_->when_ended) {
       work.state_->when_ended = std::move(callback);
       return;
     }
   }
-  const CallingBack inside;
-  callback(work);
+  work.then(std::move(callback));
 }
 Work WorkSource::work() const { return Work(state_); }
 void WorkSource::begin() const { state_->begin(); }

@@ -102,16 +102,19 @@ void NcclCommunicator::check() const {
   throw DistBackendError("NCCL reports an error of an operation that was started: " + text_of(result));
 }
 
+// From here on the communicator is that thread's.
 void NcclCommunicator::finish(const NcclPatience& patience) {
-  if (handle_ == nullptr) return;
-  const auto end = [&nccl = nccl_, device = device_, handle = handle_.load()] {
+  const ncclComm_t handle = handle_.exchange(nullptr);
+  if (handle == nullptr) return;
+  const auto end = [&nccl = nccl_, device = device_, handle] {
     (void)nccl.cudaSetDevice(device);
     const ncclResult_t result = nccl.ncclCommFinalize(handle);
-    if (result == ncclSuccess) (void)nccl.ncclCommDestroy(handle);
+    (void)(result == ncclSuccess ? nccl.ncclCommDestroy(handle) : nccl.ncclCommAbort(handle));
     return result;
   };
+  is_given_up_ = true;
   const ncclResult_t result = result_of(end, {}, patience);
-  if (result == ncclSuccess) handle_ = nullptr;
+  is_given_up_ = false;
   require(result, "ncclCommFinalize");
 }
 

@@ -19,8 +19,8 @@ inline namespace v1 {
 //
 // Integers wrap around, but their avg does not: it is the mean, rounded towards zero. sum and product of bool
 // are "or" and "and". float16, bfloat16 and the float8 types are computed in float and rounded once for each
-// rank that is added; float8 saturates (float8.h). A NaN on any rank makes min and max NaN. An operation that
-// is not allowed throws DistError before anything is sent.
+// rank that is added; float8 saturates (float8.h). A NaN on any rank makes min and max NaN; over NCCL only
+// NaNs on all ranks do. An operation that is not allowed throws DistError before anything is sent.
 enum class ReduceOp : std::uint8_t {
   sum,
   avg,

@@ -130,8 +130,8 @@ class DLAUNCH_EXPORT WorkSource {
   // At once if the device has come to it already; not at all if the operation ends before that is seen. The
   // callback is destroyed with the Work. REQUIRES: is_queued().
   static void when_begun(const Work& work, std::function<void()> callback);
-  // As Work::then(), after all callbacks of that, and destroyed with the Work: memory that one thread
-  // allocates and another one frees costs both locks. Once.
+  // As Work::then(), but the first one of a Work runs before the callbacks of that, and is destroyed with the
+  // Work: memory that one thread allocates and another one frees costs both locks.
   static void when_ended(const Work& work, std::function<void(const Work&)> callback);
 
   std::shared_ptr<Work::State> state_;
