@@ -166,20 +166,20 @@ std::string HangDetector::advice_on_devices(const Diagnosis& diagnosis, const Wo
     }
     return remedy_of_stuck_devices(hosts);
   }
-  Failure late;
-  late.rank = diagnosis.missing.front();
-  place_worker(late, world);
-  if (const RankProgress* const progress = find(late.rank)) late.pid = progress->pid;
-  return remedy_of_late_device(late, is_there);
+  return remedy_of_late_device(placed(diagnosis.missing.front(), world), is_there);
 }
 
 std::string HangDetector::advice_on_stopped(const Diagnosis& diagnosis, const World& world) const {
   if (diagnosis.missing.empty() || !is_stopped(diagnosis.missing.front())) return "";
-  Failure missing;
-  missing.rank = diagnosis.missing.front();
-  place_worker(missing, world);
-  missing.pid = find(missing.rank)->pid;
-  return remedy_of_stopped_rank(missing);
+  return remedy_of_stopped_rank(placed(diagnosis.missing.front(), world));
+}
+
+Failure HangDetector::placed(int rank, const World& world) const {
+  Failure failure;
+  failure.rank = rank;
+  place_worker(failure, world);
+  if (const RankProgress* const progress = find(rank)) failure.pid = progress->pid;
+  return failure;
 }
 
 Failure HangDetector::failure(const Diagnosis& diagnosis, const World& world) const {

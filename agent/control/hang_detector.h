@@ -80,6 +80,8 @@ class HangDetector {
  private:
   // As its node has reported it, with its process if that is known; nullptr: it is not in any report.
   [[nodiscard]] const RankProgress* find(int rank) const;
+  // The rank with its node, its host, and its process as far as that is known.
+  [[nodiscard]] Failure placed(int rank, const World& world) const;
   [[nodiscard]] static Failure describe_stall(const std::string& how_long, const Diagnosis& diagnosis,
                                               const World& world);
 

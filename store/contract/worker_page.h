@@ -208,7 +208,7 @@ struct Record {
   enum State : std::uint8_t { started = 1, completed, failed };
   // Of an operation in a stream of a device.
   enum OnDevice : std::uint8_t {
-    not_known,  // or there is no device
+    not_known,  // the backend does not report it, or the operation uses no device
     queued,     // the device still works on what the stream had before
     begun,      // it has come to the operation, which may wait for other ranks
   };

@@ -176,7 +176,7 @@ DOUBLE ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t*
   return ncclSuccess;
 }
 DOUBLE ncclResult_t ncclCommAbort(ncclComm_t communicator) {
-  while (communicator->state->hangs_in_abort) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  communicator->state->hangs_in_abort.wait(true);  // for ever
   communicator->state->is_aborted = true;
   while (communicator->inside > 0) std::this_thread::yield();
   delete communicator;
@@ -184,7 +184,7 @@ DOUBLE ncclResult_t ncclCommAbort(ncclComm_t communicator) {
 }
 DOUBLE ncclResult_t ncclCommRevoke(ncclComm_t communicator, int /*flags*/) {
   if (std::getenv("NCCL_DOUBLE_CANNOT_REVOKE") != nullptr) return ncclInvalidUsage;
-  while (communicator->state->hangs_in_abort) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  communicator->state->hangs_in_abort.wait(true);  // for ever
   communicator->is_revoked = true;
   communicator->state->is_aborted = true;
   while (communicator->inside > 0 || communicator->state->running > 0) std::this_thread::yield();

@@ -91,7 +91,7 @@ bool NcclWatchdog::drain(Deadline deadline) {
   return changed_.wait_until(lock, deadline, [this] { return running().empty(); });
 }
 
-// What is left moves to the front when it is no more than what has ended.
+// The operations that still run move to the front of the list when those that have ended fill half of it.
 void NcclWatchdog::remove_first(std::size_t count) {
   ended_places_ += count;
   if (2 * ended_places_ < running_.size()) return;

@@ -106,7 +106,8 @@ class DLAUNCH_EXPORT WorkSource {
   // The same while the stream is captured into a CUDA graph: the operation runs when the graph does, and has
   // no end of its own. It succeeds at once, and a wait still calls `order`.
   static WorkSource of_captured(std::function<bool()> order);
-  // The same as the second one, of an operation that a device has in a queue: it calls begin().
+  // Of an operation on a stream that a device has in its queue, with `order` as above: the backend calls
+  // begin() when the device comes to it.
   static WorkSource of_queued(std::function<bool()> order);
 
   [[nodiscard]] Work work() const;

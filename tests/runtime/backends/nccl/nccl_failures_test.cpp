@@ -51,6 +51,17 @@ std::string second_reduction(const Floats& values) {
   return reduction(values);
 }
 
+// After the end of the one before.
+std::string sum_in_a_new_group(int rank, const Floats& values) {
+  destroy_process_group();
+  init(rank);
+  values.set({1.0F});
+  all_reduce(values.tensor());
+  std::string sum = text_of(values.get());
+  destroy_process_group();
+  return sum;
+}
+
 TEST(NcclFailures, AnErrorOfNcclEndsTheGroupOnAllRanksAndANewOneWorks) {
   SKIP_ON_GPUS("the double fails when it is told to");
   const auto results = run_processes(2, [](int rank) {
@@ -59,13 +70,7 @@ TEST(NcclFailures, AnErrorOfNcclEndsTheGroupOnAllRanksAndANewOneWorks) {
     const Floats values({1.0F});
     std::string said = second_reduction(values);
     said += "|" + thrown_by([&] { all_reduce(values.tensor()); });
-    destroy_process_group();
-    init(rank);
-    values.set({1.0F});
-    all_reduce(values.tensor());
-    said += "|" + text_of(values.get());
-    destroy_process_group();
-    return said;
+    return said + "|" + sum_in_a_new_group(rank, values);
   });
   EXPECT_TRUE(contains(results[1].said, "rank 1, all_reduce #2 of group default: NCCL reports an error"))
       << results[1].said;
@@ -188,14 +193,8 @@ std::string interrupted(int rank) {
   const Floats values({1.0F});
   connect(values);
   if (rank == 0) default_group().set_timeout(seconds(1));
-  std::string said = reduction(values);
-  destroy_process_group();
-  init(rank);
-  values.set({1.0F});
-  all_reduce(values.tensor());
-  said += "|" + text_of(values.get());
-  destroy_process_group();
-  return said;
+  const std::string said = reduction(values);
+  return said + "|" + sum_in_a_new_group(rank, values);
 }
 
 void expect_interrupted(const std::vector<RankResult>& results) {
