@@ -7,6 +7,7 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # numeric kernels ask for -O3 themselves
 option(DLAUNCH_TESTS "build the tests" ON)
 option(DLAUNCH_BENCH "build the benchmarks" OFF)
+option(DLAUNCH_TOGETHER "compile several sources of a folder as one, which takes a third of the time" ON)
 set(DLAUNCH_SANITIZE "" CACHE STRING "empty, 'address' (with undefined), 'thread', or 'fuzzer' (as address, and builds the fuzz targets; clang)")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -35,14 +36,14 @@ endif()
 
 # dlaunch_settings(target [TOGETHER]): warnings are errors, includes from the repository's root, sanitizers when asked for (with
 # -Og, which compiles in two thirds of the time of -O1). TOGETHER, and all under sanitizers: several sources are compiled as
-# one; for the others the release build sees that each of them includes what it uses.
+# one, also without DLAUNCH_TOGETHER; in the others that build sees whether each source includes what it uses.
 function(dlaunch_settings target)
   # GCC 12 sees uninitialized members inside std::variant, and overlapping copies in std::string, where there are none.
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wswitch-enum -Werror
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized -Wno-restrict>
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Wsuggest-override>)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
-  if(DLAUNCH_SANITIZE OR "TOGETHER" IN_LIST ARGN)
+  if(DLAUNCH_SANITIZE OR DLAUNCH_TOGETHER OR "TOGETHER" IN_LIST ARGN)
     dlaunch_compile_together(${target})
   endif()
   if(DLAUNCH_SANITIZE STREQUAL "address")

@@ -2,7 +2,7 @@
 # because most of it goes into headers. So no two sources of such a folder define the same name in an anonymous namespace, and
 # a class that is known outside of its source has no member of a type from there.
 # (CMake's own UNITY_BUILD mixes folders, and names sources by absolute paths, which ccache does not know in another checkout.)
-set(together 8)
+set(together 16)
 
 function(dlaunch_compile_together target)
   # Sources may still be added to it.
