@@ -427,6 +427,14 @@ if(TARGET dlaunch_cuda AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE 
     ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
     add_dependencies(nccl_test dlaunch_backend_nccl dlaunch_backend_gloo dlaunch_store_server_module driver_double nccl_double)
     add_dependencies(conformance_device_ranks dlaunch_backend_nccl nccl_double)
+    list(APPEND cuda_programs device_gradients_test)
+    dlaunch_test(NAME device_gradients_test LABELS runtime TIMEOUT 120
+    SOURCES
+      runtime/data_parallel/device_gradients_test.cpp
+    LIBS dlaunch_runtime dlaunch_store_host cuda_double
+    ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
+    add_dependencies(device_gradients_test dlaunch_backend_nccl dlaunch_cuda_staging dlaunch_backend_gloo dlaunch_store_server_module
+      driver_double nccl_double)
   endif()
   foreach(program ${cuda_programs})
     target_include_directories(${program} SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "dlaunch/error.h"
-#include "runtime/api/object_memory.h"
 #include "runtime/group/group_impl.h"
+#include "runtime/staging/carried_memory.h"
 
 namespace dlaunch {
 using namespace internal;
@@ -66,7 +66,7 @@ bool skips_as_non_member(const ProcessGroup& group, const char* operation) {
 std::vector<std::uint64_t> all_lengths(const ProcessGroup& group, std::uint64_t own) {
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(group.size()));
   std::vector<std::int64_t> mine = {static_cast<std::int64_t>(own)};
-  ObjectMemory memory(group);
+  CarriedMemory memory(group);
   group.all_gather_into_tensor(memory.of(lengths), memory.of(mine));
   memory.fetch();
   return {lengths.begin(), lengths.end()};
@@ -74,26 +74,26 @@ std::vector<std::uint64_t> all_lengths(const ProcessGroup& group, std::uint64_t 
 
 template <class Content>
 void broadcast_from(const ProcessGroup& group, int root, Content& content) {
-  ObjectMemory memory(group);
+  CarriedMemory memory(group);
   group.broadcast(memory.of(content), root);
   memory.fetch();
 }
 
 // NCCL has no tags: over it the program's messages and these match in the order of the calls.
-GroupImpl::Tags tags_of(const ObjectMemory& memory) {
+GroupImpl::Tags tags_of(const CarriedMemory& memory) {
   return memory.is_on_device() ? GroupImpl::Tags::program : GroupImpl::Tags::objects;
 }
 
 template <class Content>
 void send_to(const ProcessGroup& group, int peer, Content& content) {
-  ObjectMemory memory(group);
+  CarriedMemory memory(group);
   GroupImpl::of(group).isend(memory.of(content), peer, {}, tags_of(memory), true).synchronize();
 }
 
 // Returns the sender.
 template <class Content>
 int receive_from(const ProcessGroup& group, int peer, Content& content) {
-  ObjectMemory memory(group);
+  CarriedMemory memory(group);
   const Work work = GroupImpl::of(group).irecv(memory.of(content), peer, {}, tags_of(memory), true);
   work.synchronize();
   memory.fetch();
@@ -110,7 +110,7 @@ std::vector<std::string> all_gather_bytes(const std::string& own, const ProcessG
   for (const std::uint64_t length : all_lengths(group, own.size())) {
     all.push_back(room.take(length, static_cast<int>(all.size())));
   }
-  ObjectMemory memory(group);
+  CarriedMemory memory(group);
   std::vector<Tensor> outputs;
   outputs.reserve(all.size());
   for (std::string& part : all) outputs.push_back(memory.of(part));
@@ -132,7 +132,7 @@ std::vector<std::string> gather_bytes(const std::string& own, int dst, const Pro
   std::string input = room.take(*longest, its_rank);
   own.copy(input.data(), own.size());
   const std::size_t block = input.size();
-  ObjectMemory memory(group);
+  CarriedMemory memory(group);
   if (group.rank() != root) {
     group.gather({}, memory.of(input), root);
     memory.fetch();
@@ -183,7 +183,7 @@ std::string scatter_bytes(std::span<const std::string> parts, int src, const Pro
     scattered += part;
     scattered.append(block - part.size(), '\0');
   }
-  ObjectMemory memory(group);
+  CarriedMemory memory(group);
   const Tensor output = memory.of(own);
   group.scatter(output, memory.blocks(scattered, parts.size(), block), root);
   memory.fetch();

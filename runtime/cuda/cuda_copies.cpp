@@ -69,6 +69,17 @@ DeviceCopies::Place CudaCopies::to_device(std::span<const Copy> copies, const Pl
   return end_of(to_device_);
 }
 
+void CudaCopies::copy_within(void* to, const void* from, std::size_t bytes) {
+  const DeviceScope scope(cuda_, device_);
+  require_cuda(cuda_, cuda_.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, current_stream_here()),
+               "cudaMemcpyAsync");
+}
+
+void CudaCopies::clear(void* memory, std::size_t bytes) {
+  const DeviceScope scope(cuda_, device_);
+  require_cuda(cuda_, cuda_.cudaMemsetAsync(memory, 0, bytes, current_stream_here()), "cudaMemsetAsync");
+}
+
 bool CudaCopies::is_reached(const Place& place) {
   if (!place) return true;
   const cudaError_t result = cuda_.cudaEventQuery(event_of(place));

@@ -1,4 +1,5 @@
-// Copies between a CUDA device and pinned memory of the host, on two streams of their own.
+// Copies between a CUDA device and pinned memory of the host, on two streams of their own, and within the
+// device, on the program's.
 #pragma once
 
 #include <memory>
@@ -21,6 +22,8 @@ class CudaCopies final : public DeviceCopies {
   Place current() override;
   Place to_host(std::span<const Copy> copies, const Place& after) override;
   Place to_device(std::span<const Copy> copies, const Place& after) override;
+  void copy_within(void* to, const void* from, std::size_t bytes) override;
+  void clear(void* memory, std::size_t bytes) override;
   bool is_reached(const Place& place) override;
   bool order_current(const Place& place) noexcept override;
   bool is_capturing() override;

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "dlaunch/tensor.h"
+#include "runtime/data_parallel/gradient_device.h"
 #include "runtime/gradients/bucket_assignment.h"
 
 namespace dlaunch::internal {
 
 class BucketMemory {
  public:
-  // Zeros. `like`: a tensor for each parameter, with the dtype and the shape of its gradient; `plans`: from
-  // assign_buckets() over these. `allocate` returns so many zero bytes; it is not asked for 0.
+  // Zeros. `like`: a tensor for each parameter, with the dtype, the shape and the device of its gradient;
+  // `plans`: from assign_buckets() over these. `allocate` returns so many zero bytes; it is not asked for 0.
   using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
   BucketMemory(std::span<const Tensor> like, std::vector<BucketPlan> plans, const Allocate& allocate);
   BucketMemory(const BucketMemory&) = delete;
@@ -26,9 +27,9 @@ class BucketMemory {
   [[nodiscard]] const Tensor& gradient(std::size_t parameter) const { return gradients_[parameter]; }
   [[nodiscard]] const Tensor& buffer(std::size_t bucket) const { return buffers_[bucket]; }
 
-  void zero();
+  void zero(const GradientDevice& device);
   // The values of the same parameters in other buckets.
-  void copy_from(const BucketMemory& other);
+  void copy_from(const BucketMemory& other, const GradientDevice& device);
 
  private:
   std::vector<BucketPlan> plans_;
@@ -36,8 +37,5 @@ class BucketMemory {
   std::vector<Tensor> buffers_;
   std::vector<Tensor> gradients_;
 };
-
-// Both have as many bytes; nothing if they are the same memory.
-void copy_values(const Tensor& to, const Tensor& from);
 
 }  // namespace dlaunch::internal

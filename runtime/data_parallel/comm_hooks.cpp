@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "dlaunch/data_parallel.h"
+#include "dlaunch/error.h"
 #include "dlaunch/half.h"
 
 namespace dlaunch {
@@ -33,6 +34,10 @@ CommHook compress_hook() {
   // By bucket: the reductions of several buckets run at a time.
   const auto memory = std::make_shared<std::vector<std::shared_ptr<std::vector<Half>>>>();
   return [memory](const GradientBucket& bucket) {
+    if (bucket.buffer.device().kind != Device::Kind::cpu) {
+      throw DistError("this hook converts gradients on the CPU, and these are on " +
+                      to_string(bucket.buffer.device()) + ": reduce them without it, or by a hook of yours");
+    }
     while (memory->size() <= bucket.index) memory->push_back(std::make_shared<std::vector<Half>>());
     const auto& halves = (*memory)[bucket.index];
     if (bucket.buffer.dtype() == DType::float32) return reduce_compressed<Half, float>(bucket, halves);

@@ -11,6 +11,9 @@
 
 namespace dlaunch::internal {
 
+// Of the first parameter: a reducer's parameters are on one device.
+Device device_of(std::span<const Parameter> parameters);
+
 // Throws DistError, on all ranks of the group alike, if a rank's parameters or options are not those of rank
 // 0. `problem`: what is wrong with this rank's own arguments; then it throws that, and the others name this
 // rank. All ranks of the group call it together.
@@ -21,7 +24,7 @@ void require_agreement(const ProcessGroup& group, std::span<const Parameter> par
 // Every rank gets the values of rank 0.
 void broadcast_parameters(const ProcessGroup& group, std::span<const Parameter> parameters);
 
-// Throws DistError, on all ranks alike, if they do not begin the same step.
-void require_same_step(const ProcessGroup& group, StepRow own);
+// Throws DistError, on all ranks alike, if they do not begin the same step. `device`: of the gradients.
+void require_same_step(const ProcessGroup& group, StepRow own, Device device);
 
 }  // namespace dlaunch::internal

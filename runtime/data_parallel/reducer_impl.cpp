@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "dlaunch/debug.h"
@@ -10,9 +9,11 @@
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/start_thread.h"
 #include "runtime/data_parallel/reducer_agreement.h"
 #include "runtime/gradients/agreement.h"
 #include "runtime/reduce/reduce.h"
+#include "runtime/staging/carried_memory.h"
 
 namespace dlaunch::internal {
 
@@ -31,8 +32,11 @@ std::optional<std::string> problem_of(std::span<const Parameter> parameters,
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& value = parameters[i].value;
     const std::string parameter = "parameter " + parameter_text(i, names);
-    if (value.device().kind != Device::Kind::cpu)
-      return parameter + " is on " + to_string(value.device()) + "; the reducer has memory of the CPU only";
+    if (value.device() != parameters[0].value.device()) {
+      return parameter + " is on " + to_string(value.device()) + ", and parameter " +
+             parameter_text(0, names) + " on " + to_string(parameters[0].value.device()) +
+             "; the parameters of a reducer are on one device";
+    }
     if (options.broadcast_parameters && value.read_only())
       return parameter + " is read-only; broadcast_parameters writes to it";
     if (options.comm_hook) continue;
@@ -41,12 +45,14 @@ std::optional<std::string> problem_of(std::span<const Parameter> parameters,
   return std::nullopt;
 }
 
-void set_bit(std::span<std::uint8_t> bits, std::size_t place) {
-  bits[place / 8] = static_cast<std::uint8_t>(bits[place / 8] | (1U << (place % 8)));
-}
-
-bool has_bit(std::span<const std::uint8_t> bits, std::size_t place) {
-  return ((bits[place / 8] >> (place % 8)) & 1U) != 0;
+// Frees memory of a device on a thread of its own if nobody else has it: to free it waits for the device, and
+// what has to end there may need the thread that has seen the end of a reduction.
+void release(std::shared_ptr<BucketMemory> memory) noexcept {
+  if (memory.use_count() > 1) return;
+  try {
+    start_thread([memory = std::move(memory)] {}).detach();
+  } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): then it is freed here
+  }
 }
 
 }  // namespace
@@ -62,11 +68,17 @@ ReducerImpl::ReducerImpl(std::vector<Parameter> parameters, ReducerOptions optio
     like_.push_back(parameter.value);
     sizes_.push_back({parameter.value.nbytes(), parameter.value.dtype()});
   }
-  require_agreement(group_, parameters, names_, options_, problem_of(parameters, names_, options_));
+  std::optional<std::string> problem = problem_of(parameters, names_, options_);
+  try {
+    device_ = std::make_shared<GradientDevice>(device_of(parameters), group_);
+  } catch (const DistError& error) {
+    if (!problem) problem = error.reason();
+  }
+  require_agreement(group_, parameters, names_, options_, problem);
   if (options_.broadcast_parameters) broadcast_parameters(group_, parameters);
   own_.resize(like_.size());
   left_.resize(like_.size());
-  used_.assign((like_.size() + 7) / 8, 0xff);
+  used_.assign(like_.size(), 1);
   used_here_.resize(used_.size());
   may_rebuild_ = options_.rebuild_buckets && !options_.find_unused_parameters;
   lay_out(reverse_order(like_.size()));
@@ -78,16 +90,16 @@ void ReducerImpl::lay_out(std::span<const std::size_t> order) {
       assign_buckets(sizes_, order, {options_.first_bucket_bytes, options_.bucket_cap_bytes});
   if (memory_ && plans == memory_->plans()) return;
   state_ = StepState(like_.size(), plans);
-  // The other ranks of this host read the buckets in place.
   shared_bytes_ = 0;
-  const auto allocate = [this](std::size_t bytes) -> std::shared_ptr<std::byte> {
-    const auto block = std::make_shared<SharedMemory>(group_.allocate_shared(bytes));
-    if (block->is_shared()) shared_bytes_ += bytes;
-    return {block, block->data()};
+  const auto allocate = [this](std::size_t bytes) {
+    GradientDevice::Block block = device_->allocate(bytes);
+    if (block.is_shared) shared_bytes_ += bytes;
+    return std::move(block.memory);
   };
   auto memory = std::make_shared<BucketMemory>(like_, std::move(plans), allocate);
-  if (memory_) memory->copy_from(*memory_);
+  if (memory_) memory->copy_from(*memory_, *device_);
   memory_ = std::move(memory);
+  device_->end_step();
   buckets_.clear();
   for (std::size_t bucket = 0; bucket < memory_->plans().size(); ++bucket) {
     const BucketPlan& plan = memory_->plans()[bucket];
@@ -113,7 +125,7 @@ void ReducerImpl::zero_gradients() {
   const Lock lock(mutex_);
   if (in_step_ && !state_.arrival_order().empty() && reduces_)
     reject("zero_gradients", "gradients of this step are being reduced; call it before the first mark_ready");
-  memory_->zero();
+  memory_->zero(*device_);
   if (in_step_) return;
   // Nothing is left of steps in no_sync().
   std::ranges::fill(left_, 0);
@@ -126,16 +138,17 @@ void ReducerImpl::begin_step() {
     reject("begin_step", "step " + std::to_string(step_) + " has not finished: call finish_step first");
   const bool reduces = no_sync_guards_ == 0;
   if (get_debug_level() == DebugLevel::detail) {
-    require_same_step(group_, {.step = step_ + 1, .synchronised = reduces ? 1 : 0});
+    require_same_step(group_, {.step = step_ + 1, .synchronised = reduces ? 1 : 0}, device_->device());
   }
   if (!arrival_order_.empty()) rebuild();
+  measure_ended_steps();
   const Lock lock(mutex_);
   ++step_;
   state_.begin();
   works_.assign(memory_->plans().size(), Work());
   std::ranges::fill(used_here_, 0);
   if (reduces) unused_here_ = 0;
-  last_end_ = std::make_shared<std::atomic<std::int64_t>>(0);
+  reductions_ = std::make_shared<Reductions>();
   moments_ = {.begin = steady_ns()};
   reduces_ = reduces;
   in_step_ = true;
@@ -145,7 +158,9 @@ void ReducerImpl::begin_step() {
 void ReducerImpl::rebuild() {
   std::vector<std::int64_t> numbers(arrival_order_.begin(), arrival_order_.end());
   try {
-    group_.broadcast(Tensor::of(numbers), 0, {.async_op = false, .timeout = options_.timeout});
+    CarriedMemory carried(group_, device_->device());
+    group_.broadcast(carried.of(numbers), 0, {.async_op = false, .timeout = options_.timeout});
+    carried.fetch();
     std::vector<std::size_t> order(numbers.begin(), numbers.end());
     if (!is_permutation_of(order, like_.size())) {
       throw DistNetworkError("rank 0 has sent an order that does not have each parameter once",
@@ -172,11 +187,12 @@ void ReducerImpl::mark_ready(std::size_t parameter, const Tensor* gradient) {
     state_.arrive(parameter);
     return;
   }
-  set_bit(used_here_, parameter);
+  used_here_[parameter] = 1;
   if (moments_.first_gradient == 0) moments_.first_gradient = steady_ns();
+  device_->enter();
   if (!is_view) {
     lock.unlock();
-    copy_values(memory_->gradient(parameter), *gradient);
+    device_->copy(memory_->gradient(parameter), *gradient);
     lock.lock();
     require_intact();  // another thread may have met an error meanwhile
   }
@@ -214,14 +230,15 @@ void ReducerImpl::claim(const char* call, std::size_t parameter) {
 
 void ReducerImpl::contribute_without_gradient(std::size_t parameter) {
   const Tensor& place = memory_->gradient(parameter);
+  device_->enter();
   if (left_[parameter] != 0) {
-    set_bit(used_here_, parameter);
-    if (own_[parameter].data() != nullptr) copy_values(place, own_[parameter]);
+    used_here_[parameter] = 1;
+    if (own_[parameter].data() != nullptr) device_->copy(place, own_[parameter]);
     return;
   }
   ++unused_here_;
   set_own(parameter, nullptr);
-  if (place.nbytes() > 0) std::memset(place.data(), 0, place.nbytes());
+  device_->zero(place);
 }
 
 void ReducerImpl::arrive(Lock& lock, std::size_t parameter) {
@@ -235,14 +252,15 @@ void ReducerImpl::launch_complete_buckets(Lock& lock) {
   while (const std::optional<std::size_t> bucket = state_.next_launch()) {
     if (moments_.first_launch == 0) moments_.first_launch = steady_ns();
     launching_ = true;
-    lock.unlock();
     std::exception_ptr error;
     try {
+      device_->join();
+      lock.unlock();
       works_[*bucket] = launch(*bucket);
     } catch (...) {
       error = std::current_exception();
     }
-    lock.lock();
+    if (!lock) lock.lock();
     launching_ = false;
     if (error) {
       launched_.notify_all();
@@ -256,12 +274,16 @@ Work ReducerImpl::launch(std::size_t bucket) {
   Work work = hook_ ? hook_(buckets_[bucket])
                     : group_.all_reduce(memory_->buffer(bucket), options_.op,
                                         {.async_op = true, .timeout = options_.timeout});
+  ++reductions_->running;
   // Keeps the memory until then. finish_step() reports an error; here it is only seen, so that it is not
   // logged as one that no call waited for.
-  work.then([memory = memory_, end = last_end_](const Work& ended) {
-    static_cast<void>(ended.exception());
-    end->store(steady_ns());
-  });
+  work.then(
+      [memory = memory_, reductions = reductions_, is_cpu = device_->is_cpu()](const Work& ended) mutable {
+        static_cast<void>(ended.exception());
+        reductions->last_end = steady_ns();
+        --reductions->running;
+        if (!is_cpu) release(std::move(memory));
+      });
   return work;
 }
 
@@ -290,63 +312,72 @@ void ReducerImpl::finish_step() {
 }
 
 void ReducerImpl::await_reductions() {
-  const auto used = std::make_shared<std::vector<std::uint8_t>>(used_here_);
-  Work used_work;
   std::exception_ptr used_error;  // a bucket's error is its cause, if there is one
   try {
-    if (options_.find_unused_parameters) used_work = reduce_used(used);
+    if (options_.find_unused_parameters) reduce_used();
   } catch (...) {
     used_error = std::current_exception();
   }
-  // A Work of a hook may have no deadline of its own. If it has, it ends first, and its error names the rank.
-  const std::chrono::milliseconds longest = options_.timeout.value_or(group_.timeout()) + hook_grace;
   for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
     try {
-      if (hook_) {
-        works_[bucket].wait(longest);
-      } else {
-        works_[bucket].wait();
-      }
+      await(bucket);
     } catch (...) {
       give_up(with_words(std::current_exception(), bucket_text(bucket) + ": "));
     }
   }
-  try {
-    if (used_error) std::rethrow_exception(used_error);
-    used_work.wait();
-  } catch (...) {
-    give_up(with_words(std::current_exception(), "which parameters the ranks have used: "));
-  }
-  if (options_.find_unused_parameters) used_ = *used;
+  if (used_error) give_up(with_words(used_error, "which parameters the ranks have used: "));
 }
 
-Work ReducerImpl::reduce_used(const std::shared_ptr<std::vector<std::uint8_t>>& bits) const {
-  Work work =
-      group_.all_reduce(Tensor::of(*bits), ReduceOp::bor, {.async_op = true, .timeout = options_.timeout});
-  work.then([bits](const Work& ended) { static_cast<void>(ended.exception()); });
-  return work;
+// A Work of a hook may have no deadline of its own. If it has, it ends first, and its error names the rank.
+// What is in the order of the stream already needs no waiting host.
+void ReducerImpl::await(std::size_t bucket) {
+  const Work& work = works_[bucket];
+  if (hook_ && !work.is_completed()) {
+    work.wait(options_.timeout.value_or(group_.timeout()) + hook_grace);
+  } else {
+    work.wait();
+  }
+}
+
+// All ranks wait for each other here, while the buckets are being reduced.
+void ReducerImpl::reduce_used() {
+  std::vector<std::uint8_t> used = used_here_;
+  CarriedMemory carried(group_, device_->device());
+  group_.all_reduce(carried.of(used), ReduceOp::max, {.async_op = false, .timeout = options_.timeout});
+  carried.fetch();
+  used_ = std::move(used);
 }
 
 void ReducerImpl::take_results() {
   for (std::size_t parameter = 0; parameter < own_.size(); ++parameter) {
     if (own_[parameter].data() != nullptr) {
-      copy_values(own_[parameter], memory_->gradient(parameter));
+      device_->copy(own_[parameter], memory_->gradient(parameter));
       own_[parameter] = Tensor();
     }
   }
+  device_->end_step();
   std::ranges::fill(left_, 0);
-  moments_.last_end = last_end_->load();
-  last_times_ = times_of(moments_);
-  times_.add(last_times_);
+  unmeasured_.push_back({moments_, reductions_});
+  measure_ended_steps();
   if (std::exchange(may_rebuild_, false))
     arrival_order_.assign(state_.arrival_order().begin(), state_.arrival_order().end());
   in_step_ = false;
-  log_times();
+}
+
+// Reductions on a device may end after their step.
+void ReducerImpl::measure_ended_steps() {
+  for (; !unmeasured_.empty() && unmeasured_.front().reductions->running == 0; unmeasured_.pop_front()) {
+    StepMoments moments = unmeasured_.front().moments;
+    moments.last_end = unmeasured_.front().reductions->last_end;
+    last_times_ = times_of(moments);
+    times_.add(last_times_);
+    log_times();
+  }
 }
 
 bool ReducerImpl::used(std::size_t parameter) const {
   require_index("used", parameter);
-  return has_bit(used_, parameter);
+  return used_[parameter] != 0;
 }
 
 void ReducerImpl::register_comm_hook(CommHook hook) {
@@ -355,7 +386,8 @@ void ReducerImpl::register_comm_hook(CommHook hook) {
   hook_ = std::move(hook);
 }
 
-ReducerStatistics ReducerImpl::statistics() const {
+ReducerStatistics ReducerImpl::statistics() {
+  measure_ended_steps();
   ReducerStatistics statistics{.steps = times_.steps(),
                                .last = last_times_,
                                .average = times_.average(),

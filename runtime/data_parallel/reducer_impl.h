@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 
 #include "dlaunch/data_parallel.h"
 #include "runtime/data_parallel/bucket_memory.h"
+#include "runtime/data_parallel/gradient_device.h"
 #include "runtime/gradients/step_state.h"
 #include "runtime/gradients/step_times.h"
 
@@ -37,13 +39,22 @@ class ReducerImpl {
   void finish_step();
   [[nodiscard]] bool used(std::size_t parameter) const;
   void register_comm_hook(CommHook hook);
-  [[nodiscard]] ReducerStatistics statistics() const;
+  [[nodiscard]] ReducerStatistics statistics();
 
   void enter_no_sync() { ++no_sync_guards_; }
   void leave_no_sync() { --no_sync_guards_; }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  // The reductions of a step, which count themselves.
+  struct Reductions {
+    std::atomic<std::size_t> running = 0;
+    std::atomic<std::int64_t> last_end = 0;  // of those that have ended
+  };
+  struct Unmeasured {
+    StepMoments moments;
+    std::shared_ptr<const Reductions> reductions;
+  };
 
   // Buckets for the gradients in this order, in memory of their own.
   void lay_out(std::span<const std::size_t> order);
@@ -60,8 +71,10 @@ class ReducerImpl {
   void launch_complete_buckets(Lock& lock);
   Work launch(std::size_t bucket);
   void await_reductions();
-  [[nodiscard]] Work reduce_used(const std::shared_ptr<std::vector<std::uint8_t>>& bits) const;  // starts it
+  void await(std::size_t bucket);
+  void reduce_used();
   void take_results();
+  void measure_ended_steps();
 
   void require_index(const char* call, std::size_t parameter) const;
   void require_memory_like(std::size_t parameter, const Tensor& gradient) const;
@@ -83,9 +96,10 @@ class ReducerImpl {
   const ReducerOptions options_;
   CommHook hook_;
   std::vector<std::string> names_;
-  std::vector<Tensor> like_;  // without memory that is used: dtype and shape of each parameter
+  std::vector<Tensor> like_;  // without memory that is used: dtype, shape and device of each parameter
   std::vector<GradientSize> sizes_;
 
+  std::shared_ptr<GradientDevice> device_;
   std::shared_ptr<BucketMemory> memory_;  // shared with running reductions
   std::size_t shared_bytes_ = 0;          // of it
   std::vector<GradientBucket> buckets_;   // for the hook
@@ -101,11 +115,12 @@ class ReducerImpl {
   std::vector<Work> works_;  // by bucket; its slot belongs to the thread that launches
   std::vector<Tensor> own_;  // by parameter: memory of the caller, for this step or left by no_sync
   std::vector<char> left_;   // by parameter: steps in no_sync have left a value
-  std::vector<std::uint8_t> used_here_;  // a bit for each parameter
+  std::vector<std::uint8_t> used_here_;  // by parameter: 1 or 0
   std::exception_ptr failure_;
 
-  std::shared_ptr<std::atomic<std::int64_t>> last_end_;  // of the step's reductions; theirs, too
-  std::vector<std::uint8_t> used_;                       // a bit for each parameter: by any rank
+  std::shared_ptr<Reductions> reductions_;  // of the step
+  std::deque<Unmeasured> unmeasured_;       // steps whose reductions may still run on the device
+  std::vector<std::uint8_t> used_;          // by parameter: 1 if any rank has used it, or 0
   std::int64_t step_ = 0;
   std::atomic<int> no_sync_guards_ = 0;
   std::vector<std::size_t> arrival_order_;  // to rebuild by; empty: not yet known, or done

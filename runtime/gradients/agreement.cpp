@@ -44,11 +44,13 @@ std::string row_text(const ParameterRow& row) {
   return text + "]";
 }
 
-ReducerRow row_of(std::span<const ParameterRow> parameters, const ReducerOptions& options, bool usable) {
+ReducerRow row_of(std::span<const ParameterRow> parameters, Device device, const ReducerOptions& options,
+                  bool usable) {
   ReducerRow row{};
   row[place(Agreed::usable)] = usable ? 1 : 0;
   row[place(Agreed::parameters)] = static_cast<std::int64_t>(parameters.size());
   row[place(Agreed::hash)] = hash_of(parameters);
+  row[place(Agreed::device)] = device.kind == Device::Kind::cuda ? 1 : 0;
   row[place(Agreed::first_bucket_bytes)] = static_cast<std::int64_t>(options.first_bucket_bytes);
   row[place(Agreed::bucket_cap_bytes)] = static_cast<std::int64_t>(options.bucket_cap_bytes);
   row[place(Agreed::op)] = static_cast<std::int64_t>(options.op);
@@ -77,6 +79,7 @@ std::optional<std::string> option_difference(std::span<const ReducerRow> rows) {
     const char* name;
   };
   static constexpr std::array options = {
+      Option{Agreed::device, "the device of the parameters"},
       Option{Agreed::first_bucket_bytes, "first_bucket_bytes"},
       Option{Agreed::bucket_cap_bytes, "bucket_cap_bytes"},
       Option{Agreed::op, "op"},
@@ -85,6 +88,7 @@ std::optional<std::string> option_difference(std::span<const ReducerRow> rows) {
       Option{Agreed::broadcast_parameters, "broadcast_parameters"},
   };
   const auto text = [](Agreed option, std::int64_t value) {
+    if (option == Agreed::device) return std::string(value == 0 ? "cpu" : "cuda");
     if (option == Agreed::op) return std::string(to_string(static_cast<ReduceOp>(value)));
     return std::to_string(static_cast<std::uint64_t>(value));
   };

@@ -26,6 +26,7 @@ enum class Agreed : std::uint8_t {
   usable,  // 0: this rank's own arguments are wrong
   parameters,
   hash,
+  device,  // its kind
   first_bucket_bytes,
   bucket_cap_bytes,
   op,
@@ -36,7 +37,8 @@ enum class Agreed : std::uint8_t {
 };
 using ReducerRow = std::array<std::int64_t, static_cast<std::size_t>(Agreed::count)>;
 
-ReducerRow row_of(std::span<const ParameterRow> parameters, const ReducerOptions& options, bool usable);
+ReducerRow row_of(std::span<const ParameterRow> parameters, Device device, const ReducerOptions& options,
+                  bool usable);
 
 // `rows`: by rank; so below. The first rank whose arguments are wrong.
 std::optional<std::size_t> unusable_rank(std::span<const ReducerRow> rows);
@@ -44,7 +46,8 @@ std::optional<std::size_t> unusable_rank(std::span<const ReducerRow> rows);
 // Whether all ranks have the same parameters.
 bool same_parameters(std::span<const ReducerRow> rows);
 
-// "bucket_cap_bytes is 1024 on rank 0 and 2048 on rank 3"; none: the options are equal.
+// "bucket_cap_bytes is 1024 on rank 0 and 2048 on rank 3"; none: the options and the kinds of device are
+// equal.
 std::optional<std::string> option_difference(std::span<const ReducerRow> rows);
 
 // The first rank that differs from rank 0, and its first parameter that does: "parameter 2 (fc.weight) is

@@ -1,4 +1,4 @@
-// What staging needs of CUDA, as the module cuda_staging.so (runtime/cuda) offers it: libdlaunch.so itself
+// What libdlaunch.so itself needs of CUDA, as the module cuda_staging.so (runtime/cuda) offers it: it
 // includes no header of CUDA.
 #pragma once
 
@@ -29,6 +29,9 @@ class DeviceCopies {
   // copies run in the order of these calls.
   virtual Place to_host(std::span<const Copy> copies, const Place& after) = 0;
   virtual Place to_device(std::span<const Copy> copies, const Place& after) = 0;
+  // Within the device, in the calling thread's current stream.
+  virtual void copy_within(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void clear(void* memory, std::size_t bytes) = 0;  // to zeros
   virtual bool is_reached(const Place& place) = 0;
   // What the calling thread adds to its current stream from now on waits for the place. False: it failed.
   virtual bool order_current(const Place& place) noexcept = 0;

@@ -105,7 +105,7 @@ ROOMS = {
     "runtime/rpc": (VALUES | {"runtime/base", "runtime/group", "runtime/record", "runtime/rendezvous", "runtime/rpc_protocol",
                             "runtime/shared_memory", "runtime/sockets", "store/client"}, EDGE),
     "runtime/gradients": (set(), PURE),
-    "runtime/data_parallel": ({"runtime/base", "runtime/gradients", "runtime/reduce"}, EDGE),
+    "runtime/data_parallel": ({"runtime/base", "runtime/gradients", "runtime/reduce", "runtime/staging"}, EDGE),
     "runtime/torch": ({"runtime/base", "runtime/gradients", "runtime/rpc_protocol"}, EDGE),
     "runtime/torch/include/dlaunch/torch": (set(), EDGE),
     "runtime/store_server": ({"store/server"}, EDGE),

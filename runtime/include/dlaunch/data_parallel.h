@@ -20,6 +20,10 @@
 // from the last parameter to the first, each with gradients of one dtype, and are reduced in one order on all
 // ranks, whatever the order in which gradients become ready. After the first step they are filled anew in the
 // order in which the gradients became ready on rank 0.
+//
+// On a GPU the gradients and everything that is done to them are in the order of the calling thread's current
+// stream (stream.h): mark_ready() means that the gradient will be there in that order, and the averages are
+// there in the order of the stream in which finish_step() was called, which does not wait for the GPU.
 #pragma once
 
 #include <chrono>
@@ -44,7 +48,8 @@ class ReducerImpl;
 }
 inline namespace v1 {
 
-// What is trained. Its gradient has the same dtype and shape. All CPU tensors.
+// What is trained. Its gradient has the same dtype and shape, and is on the same device. All parameters of a
+// reducer are on the CPU, or on one GPU.
 struct Parameter {
   std::string name = {};  // for messages; may be empty
   Tensor value;           // the caller's memory; used by the constructor of the reducer only
@@ -76,7 +81,7 @@ DLAUNCH_EXPORT Work allreduce_hook(const GradientBucket& bucket);
 // Hooks that send half of the bytes: the gradients are divided by the number of ranks, rounded to float16
 // (greatest value 65504; what is larger becomes infinite) or bfloat16, added, and converted back. Buckets
 // that are neither float32 nor float64 are reduced as by allreduce_hook. Each call of these functions makes a
-// hook with memory of its own, which is for one reducer.
+// hook with memory of its own, which is for one reducer. It throws DistError for gradients on a GPU.
 DLAUNCH_EXPORT CommHook fp16_compress_hook();
 DLAUNCH_EXPORT CommHook bf16_compress_hook();
 
@@ -89,8 +94,8 @@ struct ReducerOptions {
   // avg: the mean over the ranks; sum. No other. Not used with a hook.
   ReduceOp op = ReduceOp::avg;
   // Gradients that no call has marked when the step finishes are no error: they count as unused. Costs a
-  // small all_reduce a step, by which all ranks learn which gradients any rank has used. Buckets are not
-  // rebuilt.
+  // small all_reduce a step, by which all ranks learn which gradients any rank has used; in a group that has
+  // no backend for the CPU finish_step() waits for the GPU then. Buckets are not rebuilt.
   bool find_unused_parameters = false;
   // After the first step that reduces.
   bool rebuild_buckets = true;
@@ -104,6 +109,8 @@ struct ReducerOptions {
   std::vector<std::pair<std::string, std::string>> log_fields = {};
 };
 
+// On the clock of the host. On a GPU the gradients have been queued at these moments, and a reduction ends
+// when the host has seen its end.
 struct StepTimes {
   std::chrono::nanoseconds forward{0};        // from begin_step to the first gradient
   std::chrono::nanoseconds backward{0};       // from the first gradient to the last one
@@ -112,7 +119,7 @@ struct StepTimes {
 };
 
 struct ReducerStatistics {
-  std::uint64_t steps = 0;  // that were reduced and have finished
+  std::uint64_t steps = 0;  // that were reduced, and whose reductions have ended
   StepTimes last = {};      // of them
   StepTimes average = {};
   std::size_t unused_parameters = 0;  // of the last one: on this rank
@@ -136,8 +143,8 @@ class DLAUNCH_EXPORT GradientReducer {
   // All ranks of the group (none: the default group) call it together. They compare their parameters (number,
   // dtypes, shapes) and options before anything else: if a rank differs from rank 0, all ranks throw
   // DistError that names the rank, the parameter and both shapes; the group stays usable. Allocates the
-  // gradients, with zeros. DistError also if there are no parameters, one is not on the CPU, a dtype does not
-  // allow the op, or this process is not a member of the group.
+  // gradients, with zeros. DistError also if there are no parameters, they are on several devices, a dtype
+  // does not allow the op, or this process is not a member of the group.
   explicit GradientReducer(std::vector<Parameter> parameters, ReducerOptions options = {},
                            ProcessGroup group = {});
   // Does not wait: memory that a running reduction uses is freed when it has ended.
@@ -172,7 +179,8 @@ class DLAUNCH_EXPORT GradientReducer {
   // without find_unused_parameters.
   void mark_unused(std::size_t parameter);
 
-  // Returns when all gradients are reduced: the same bits on all ranks. If gradients are missing (and
+  // Returns when all gradients are reduced: the same bits on all ranks. (On a GPU: in the order of the
+  // stream. A reduction that fails there later is an error of the next step.) If gradients are missing (and
   // find_unused_parameters is off), it throws DistError that lists them, and aborts the group.
   void finish_step();
 

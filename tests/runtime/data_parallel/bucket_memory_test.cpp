@@ -58,10 +58,10 @@ TEST(BucketMemory, MovesIntoOtherBuckets) {
   for (std::size_t i = 0; i < 8; ++i) values(before.buffer(1))[i] = static_cast<float>(i + 1);
   BucketMemory after(model.tensors, model.plans({0, 1, 2, 3}, {1, 1}), allocate);
   ASSERT_EQ(after.plans().size(), 3U);
-  after.copy_from(before);
+  after.copy_from(before, GradientDevice());
   EXPECT_EQ(values(after.gradient(3))[0], 1.0F);
   EXPECT_EQ(values(after.gradient(0))[5], 8.0F);
-  after.zero();
+  after.zero(GradientDevice());
   EXPECT_EQ(values(after.gradient(0))[5], 0.0F);
 }
 

@@ -74,10 +74,10 @@ TEST(ReducerAgreement, ARankWithWrongArgumentsIsNamedOnTheOthers) {
 
 TEST(ReducerAgreement, ComparesSteps) {
   test::expect_success(in_groups(2, [&](const ProcessGroup& group) {
-    require_same_step(group, {4, 1});
+    require_same_step(group, {4, 1}, {});
     EXPECT_TRUE(test::error_contains(
         [&] {
-          require_same_step(group, {4, group.rank() == 0 ? 1 : 0});
+          require_same_step(group, {4, group.rank() == 0 ? 1 : 0}, {});
         },
         "rank 0 begins step 4, rank 1 step 4 without reduction (no_sync)"));
   }));

@@ -100,8 +100,10 @@ TEST(ReducerErrors, WrongArgumentsOfTheConstructorAreNamed) {
     EXPECT_EQ(make({{"a", Tensor::of(constant)}}, {.broadcast_parameters = false}), "no error");
     EXPECT_TRUE(contains(make({flag}), "parameter 0 (flag): "));
     EXPECT_EQ(make({flag}, {.comm_hook = [](const GradientBucket&) { return Work(); }}), "no error");
-    EXPECT_TRUE(contains(make({{"", Tensor::from(values.data(), {2}, {Device::Kind::cuda, 1})}}),
-                         "parameter 0 is on cuda:1; the reducer has memory of the CPU only"));
+    EXPECT_TRUE(contains(
+        make({{"a", Tensor::of(values)}, {"", Tensor::from(values.data(), {2}, {Device::Kind::cuda, 1})}}),
+        "parameter 1 is on cuda:1, and parameter 0 (a) on cpu; the parameters of a reducer "
+        "are on one device"));
   }));
 }
 

@@ -59,11 +59,11 @@ TEST(Agreement, WritesAnyRow) {
 
 TEST(Agreement, ComparesParametersByAHash) {
   const ReducerOptions options;
-  const ReducerRow first = row_of(rows_of({{2, 3}, {4}}), options, true);
+  const ReducerRow first = row_of(rows_of({{2, 3}, {4}}), {}, options, true);
   EXPECT_TRUE(same_parameters(std::vector{first, first}));
   for (const auto& shapes :
        {rows_of({{3, 2}, {4}}), rows_of({{4}, {2, 3}}), rows_of({{2, 3}}), rows_of({{6}, {4}})}) {
-    EXPECT_FALSE(same_parameters(std::vector{first, first, row_of(shapes, options, true)}));
+    EXPECT_FALSE(same_parameters(std::vector{first, first, row_of(shapes, {}, options, true)}));
   }
 }
 
@@ -72,8 +72,8 @@ TEST(Agreement, NamesAnOption) {
   const auto other = [&](auto change) {
     ReducerOptions options;
     change(options);
-    const ReducerRow first = row_of(rows, {}, true);
-    return option_difference(std::vector{first, first, row_of(rows, options, true)}).value_or("none");
+    const ReducerRow first = row_of(rows, {}, {}, true);
+    return option_difference(std::vector{first, first, row_of(rows, {}, options, true)}).value_or("none");
   };
   EXPECT_EQ(other([](ReducerOptions&) {}), "none");
   EXPECT_EQ(other([](ReducerOptions& options) { options.bucket_cap_bytes = 5; }),
@@ -88,15 +88,18 @@ TEST(Agreement, NamesAnOption) {
             "rebuild_buckets is 1 on rank 0 and 0 on rank 2");
   EXPECT_EQ(other([](ReducerOptions& options) { options.broadcast_parameters = false; }),
             "broadcast_parameters is 1 on rank 0 and 0 on rank 2");
+  const ReducerRow first = row_of(rows, {}, {}, true);
+  EXPECT_EQ(option_difference(std::vector{first, row_of(rows, {Device::Kind::cuda, 1}, {}, true)}),
+            "the device of the parameters is cpu on rank 0 and cuda on rank 1");
   // May differ.
   EXPECT_EQ(other([](ReducerOptions& options) { options.timeout = std::chrono::seconds(1); }), "none");
 }
 
 TEST(Agreement, FindsTheRankWithWrongArguments) {
   const auto rows = rows_of({{1}});
-  const ReducerRow good = row_of(rows, {}, true);
+  const ReducerRow good = row_of(rows, {}, {}, true);
   EXPECT_EQ(unusable_rank(std::vector{good, good}), std::nullopt);
-  EXPECT_EQ(unusable_rank(std::vector{good, row_of(rows, {}, false)}), 1U);
+  EXPECT_EQ(unusable_rank(std::vector{good, row_of(rows, {}, {}, false)}), 1U);
 }
 
 TEST(Agreement, ComparesSteps) {

@@ -1,5 +1,5 @@
-// The memory of one call with objects, as tensors of a device on which its group works: the CPU; or, for a
-// group of CUDA tensors only, the thread's current CUDA device, to which it is copied before the call, and
+// Memory of the host whose data a call of a group carries, as tensors of a device on which the group works:
+// the CPU; or, for a group of CUDA tensors only, a CUDA device, to which it is copied before the call, and
 // from which afterwards.
 #pragma once
 
@@ -15,18 +15,21 @@
 namespace dlaunch::internal {
 
 // What is given to it must stay as long as it. Throws DistBackendError if a device cannot be used.
-class ObjectMemory {
+class CarriedMemory {
  public:
-  explicit ObjectMemory(const ProcessGroup& group);
-  ~ObjectMemory();
-  ObjectMemory(const ObjectMemory&) = delete;
-  ObjectMemory& operator=(const ObjectMemory&) = delete;
+  // `device`: the CUDA device that is used if the group works on CUDA tensors only; the CPU: the thread's
+  // current one.
+  explicit CarriedMemory(const ProcessGroup& group, Device device = {});
+  ~CarriedMemory();
+  CarriedMemory(const CarriedMemory&) = delete;
+  CarriedMemory& operator=(const CarriedMemory&) = delete;
 
   [[nodiscard]] bool is_on_device() const { return module_ != nullptr; }
 
   // One tensor, with what is there now.
   Tensor of(std::string& bytes) { return blocks(bytes, 1, bytes.size()).front(); }
-  Tensor of(std::vector<std::int64_t>& numbers);
+  Tensor of(std::vector<std::int64_t>& numbers) { return tensor_of(numbers); }
+  Tensor of(std::vector<std::uint8_t>& numbers) { return tensor_of(numbers); }
   // As many tensors of `size` bytes each, one behind the other.
   std::vector<Tensor> blocks(std::string& bytes, std::size_t count, std::size_t size);
 
@@ -34,6 +37,8 @@ class ObjectMemory {
   void fetch();
 
  private:
+  template <class Number>
+  Tensor tensor_of(std::vector<Number>& numbers);
   void* place(void* memory, std::size_t bytes);
   void wait_for(const DeviceCopies::Place& place) const;
 
