@@ -1,4 +1,5 @@
-# dlaunch_find_libtorch(): sets DLAUNCH_TORCH_FOUND; then there is the target dlaunch_libtorch. LibTorch is Debian's libtorch-dev,
+# dlaunch_find_libtorch(): sets DLAUNCH_TORCH_FOUND; then there is the target dlaunch_libtorch, and dlaunch_libtorch_cuda if it has
+# CUDA and the headers of CUDA are there. LibTorch is Debian's libtorch-dev,
 # or that of CMAKE_PREFIX_PATH: its own folder, or the folder `torch` of a wheel, whose strings are those of our compiler (its C++11
 # ABI) in PyPI's wheels from 2.7 on.
 function(dlaunch_find_libtorch)
@@ -11,8 +12,8 @@ function(dlaunch_find_libtorch)
   endif()
   cmake_path(SET folder NORMALIZE ${DLAUNCH_TORCH_CONFIG}/../../..)  # share/cmake/Torch
   if(EXISTS ${folder}lib/libtorch_cuda.so)
-    # Its find_package() ends the configuration if CUDA's compiler is not there. Here only the CPU's part is used, without which
-    # the GPU's part is not even loaded.
+    # Its find_package() ends the configuration if CUDA's compiler is not there. Of the GPU's part only the streams are used
+    # here.
     include(${DLAUNCH_TORCH_CONFIG}/TorchConfigVersion.cmake)
     set(Torch_VERSION ${PACKAGE_VERSION})
     set(libraries ${folder}lib/libtorch_cpu.so ${folder}lib/libc10.so)
@@ -29,10 +30,16 @@ function(dlaunch_find_libtorch)
     return()  # Clang rejects its headers as C++20: they use a vector of a type that is not complete yet
   endif()
   add_library(dlaunch_libtorch INTERFACE)
+  set_target_properties(dlaunch_libtorch PROPERTIES DLAUNCH_VERSION ${Torch_VERSION})
   target_link_libraries(dlaunch_libtorch INTERFACE ${libraries})
   target_include_directories(dlaunch_libtorch SYSTEM INTERFACE ${includes})  # not ours to warn about
   if(EXISTS ${folder}lib/libtorch_cpu.so)  # it is not the system's
     target_link_options(dlaunch_libtorch INTERFACE LINKER:-rpath,${folder}lib)
+  endif()
+  if(EXISTS ${folder}lib/libc10_cuda.so AND DLAUNCH_CUDA_FOUND)
+    add_library(dlaunch_libtorch_cuda INTERFACE)
+    target_link_libraries(dlaunch_libtorch_cuda INTERFACE ${folder}lib/libc10_cuda.so)
+    target_include_directories(dlaunch_libtorch_cuda SYSTEM INTERFACE ${CUDA_INCLUDE_DIR})
   endif()
   message(STATUS "LibTorch ${Torch_VERSION} in ${folder}")
   set(DLAUNCH_TORCH_FOUND ON PARENT_SCOPE)

@@ -477,6 +477,21 @@ if(TARGET dlaunch_torch)
     LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host)
     target_compile_options(libtorch_rpc_test PRIVATE ${test_options})
   endif()
+  # Modules on GPUs, with a double of LibTorch's part that computes there; it is written for Debian's LibTorch.
+  get_target_property(version dlaunch_libtorch DLAUNCH_VERSION)
+  if(TARGET nccl_double AND version VERSION_LESS 2)
+    dlaunch_test(NAME device_modules_test LABELS runtime TIMEOUT 120 OPTIMISED
+    SOURCES
+      doubles/torch_cuda.cpp
+      runtime/torch/device_modules_test.cpp
+    LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host cuda_double
+    ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
+    target_compile_options(device_modules_test PRIVATE ${test_options})
+    target_include_directories(device_modules_test SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+    set_target_properties(device_modules_test PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/doubles")
+    add_dependencies(device_modules_test dlaunch_backend_nccl dlaunch_cuda_staging dlaunch_backend_gloo dlaunch_store_server_module
+      driver_double nccl_double)
+  endif()
   add_executable(train_small_net runtime/torch/train_small_net.cpp)
   dlaunch_settings(train_small_net)
   target_link_libraries(train_small_net PRIVATE dlaunch_torch dlaunch_libtorch)

@@ -1,6 +1,8 @@
 #include "dlaunch/stream.h"
 
+#include <atomic>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +15,8 @@ inline namespace v1 {
 namespace {
 
 constexpr int most_devices = 1024;
-thread_local std::vector<Stream> current;  // by device; shorter: the default stream
+thread_local std::vector<std::optional<Stream>> current;  // by device; shorter: none was set
+std::atomic<StreamSource> source = nullptr;
 
 void require_device(int device) {
   if (device >= 0 && device < most_devices) return;
@@ -25,15 +28,23 @@ void require_device(int device) {
 Stream current_stream(int device) {
   require_device(device);
   const auto at = static_cast<std::size_t>(device);
-  return at < current.size() ? current[at] : Stream();
+  if (at < current.size() && current[at]) return *current[at];
+  const StreamSource asked = stream_source();
+  return asked != nullptr ? asked(device) : Stream();
 }
 
-Stream set_current_stream(Stream stream, int device) {
+std::optional<Stream> set_current_stream(std::optional<Stream> stream, int device) {
   require_device(device);
   const auto at = static_cast<std::size_t>(device);
   if (at >= current.size()) current.resize(at + 1);
   return std::exchange(current[at], stream);
 }
+
+void set_stream_source(StreamSource of_the_program) {
+  source.store(of_the_program, std::memory_order_release);
+}
+
+StreamSource stream_source() { return source.load(std::memory_order_acquire); }
 
 }  // namespace v1
 }  // namespace dlaunch

@@ -27,6 +27,8 @@ DataParallelStatistics DataParallel::statistics() const { return impl_->statisti
 
 void DataParallel::begin_forward() { impl_->begin_forward(); }
 
+at::Tensor DataParallel::on_device(const at::Tensor& argument) const { return impl_->on_device(argument); }
+
 void DataParallel::end_forward(const std::vector<at::Tensor>& outputs) { impl_->end_forward(outputs); }
 
 }  // namespace v1

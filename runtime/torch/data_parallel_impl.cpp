@@ -51,14 +51,32 @@ void DataParallelImpl::attach_hooks() {
 }
 
 std::optional<std::string> DataParallelImpl::problem() const {
-  if (!options_.device_ids.empty() || options_.output_device)
-    return "device_ids and output_device are for modules on GPUs; this library takes CPU modules";
   if (tensors_.trained.empty()) return "no parameter of the module requires a gradient";
+  if (auto reason = problem_of_devices()) return reason;
   for (const std::vector<NamedTensor>* all : {&tensors_.trained, &tensors_.frozen, &tensors_.buffers}) {
     for (const auto& [name, tensor] : *all)
       if (const auto reason = why_not_dense(tensor)) return name + " " + *reason;
   }
   return std::nullopt;
+}
+
+// Each GPU has a process of its own: a module is on one.
+std::optional<std::string> DataParallelImpl::problem_of_devices() const {
+  const auto check = [this](const char* option, int id) -> std::optional<std::string> {
+    if (device().is_cuda() && device().index() == id) return std::nullopt;
+    return std::string(option) + " names cuda:" + std::to_string(id) + ", and the module is on " +
+           device().str();
+  };
+  if (options_.device_ids.size() > 1)
+    return "device_ids has " + std::to_string(options_.device_ids.size()) + " devices: a module is on one";
+  for (const int id : options_.device_ids)
+    if (auto reason = check("device_ids", id)) return reason;
+  return options_.output_device ? check("output_device", *options_.output_device) : std::nullopt;
+}
+
+at::Tensor DataParallelImpl::on_device(const at::Tensor& argument) const {
+  if (options_.device_ids.empty() || !argument.defined()) return argument;
+  return argument.to(device(), /*non_blocking=*/true);
 }
 
 ReducerOptions DataParallelImpl::reducer_options() const {
@@ -81,8 +99,8 @@ std::vector<std::pair<std::string, std::string>> DataParallelImpl::log_fields() 
       {"static_graph", flag(options_.static_graph)},
       {"delay_all_reduce", flag(options_.delay_all_reduce)},
       {"is_multi_device_module", "0"},
-      {"device_ids", ""},
-      {"output_device", "-1"},
+      {"device_ids", options_.device_ids.empty() ? "" : std::to_string(options_.device_ids.front())},
+      {"output_device", std::to_string(options_.output_device.value_or(-1))},
       {"iteration", "0"},
   };
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES", "GLOO_SOCKET_IFNAME",
@@ -289,7 +307,7 @@ at::Tensor DataParallelImpl::view_of_gradient(std::size_t parameter) const {
   // The program may hold the view longer than the reducer.
   return at::from_blob(
       reducer_->gradient(parameter).data(), value.sizes(), value.strides(),
-      [memory = reducer_->memory()](void*) {}, value.options().requires_grad(false));
+      [memory = reducer_->memory()](void*) {}, value.options().requires_grad(false), value.device());
 }
 
 bool DataParallelImpl::is_in_bucket(std::size_t parameter) const {

@@ -34,6 +34,8 @@ class DataParallelImpl : public GuardedModel, public std::enable_shared_from_thi
   void end_forward(const std::vector<at::Tensor>& outputs);
   void register_comm_hook(CommHook hook) { reducer_->register_comm_hook(std::move(hook)); }
   [[nodiscard]] DataParallelStatistics statistics() const;
+  // An argument of forward(): on the module's device, if device_ids names it.
+  [[nodiscard]] at::Tensor on_device(const at::Tensor& argument) const;
 
   void begin_join(JoinOptions options) override;
   void finish_join(const std::function<void()>& step) override;
@@ -44,6 +46,8 @@ class DataParallelImpl : public GuardedModel, public std::enable_shared_from_thi
 
  private:
   [[nodiscard]] std::optional<std::string> problem() const;
+  [[nodiscard]] std::optional<std::string> problem_of_devices() const;
+  [[nodiscard]] at::Device device() const { return tensors_.trained.front().tensor.device(); }
   [[nodiscard]] ReducerOptions reducer_options() const;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> log_fields() const;
 

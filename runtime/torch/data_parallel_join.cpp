@@ -1,7 +1,6 @@
 // Ranks with different numbers of batches: a rank that has finished takes part in the steps of the others.
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -15,7 +14,7 @@ void DataParallelImpl::begin_join(JoinOptions options) {
     throw DistError("there is a Join already",
                     {.rank = group_.rank(), .operation = "join", .group = group_.name()});
   }
-  join_.emplace(group_, options, options_.timeout);
+  join_.emplace(group_, options, options_.timeout, device());
 }
 
 int DataParallelImpl::source_rank() const { return join_ ? join_->source() : 0; }
@@ -49,8 +48,7 @@ void DataParallelImpl::take_part_with_zeros() {
       reducer_->mark_unused(i);
       continue;
     }
-    const auto bytes = reducer_->gradient(i).bytes();
-    std::ranges::fill(bytes, std::byte{0});
+    view_of_gradient(i).zero_();
     reducer_->mark_ready(i);
   }
   reducer_->finish_step();

@@ -55,8 +55,11 @@ std::size_t FullyShardedImpl::place_of(const std::string& parameter) const {
 std::optional<std::string> FullyShardedImpl::problem() const {
   if (tensors_.trained.empty()) return "no parameter of the module requires a gradient";
   for (const std::vector<NamedTensor>* all : {&tensors_.trained, &tensors_.frozen, &tensors_.buffers}) {
-    for (const auto& [name, tensor] : *all)
+    for (const auto& [name, tensor] : *all) {
+      if (!tensor.device().is_cpu())
+        return name + " is on " + tensor.device().str() + "; FullyShardedDataParallel takes CPU modules";
       if (const auto reason = why_not_dense(tensor)) return name + " " + *reason;
+    }
   }
   const auto modules = module_->named_modules();
   for (const std::string& unit : options_.units)

@@ -20,7 +20,7 @@ void FullyShardedImpl::begin_join(JoinOptions options) {
   if (join_) reject("there is a Join already", "join");
   if (is_full_ || in_backward_ || current() != nullptr)
     reject("there is a FullParameters, or this is within forward() or backward()", "join");
-  join_.emplace(group_, options, options_.timeout);
+  join_.emplace(group_, options, options_.timeout, at::kCPU);
 }
 
 void FullyShardedImpl::announce(Shared what, std::int64_t argument) {

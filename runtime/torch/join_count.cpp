@@ -1,25 +1,36 @@
 #include "runtime/torch/join_count.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "dlaunch/torch/tensor.h"
 
 namespace dlaunch::torch::internal {
 
 JoinCount::JoinCount(ProcessGroup group, JoinOptions options,
-                     std::optional<std::chrono::milliseconds> timeout)
+                     std::optional<std::chrono::milliseconds> timeout, at::Device device)
     : group_(std::move(group)),
       options_(options),
       timeout_(timeout),
+      device_(device),
       with_data_(static_cast<std::size_t>(group_.size()), 1),
       count_(with_data_.size()) {}
 
 void JoinCount::count(bool has_data) {
   std::vector<std::uint8_t> with_data(with_data_.size());
   with_data[static_cast<std::size_t>(group_.rank())] = has_data ? 1 : 0;
-  group_.all_reduce(Tensor::of(with_data), ReduceOp::max, {.async_op = false, .timeout = timeout_});
+  if (device_.is_cpu()) {
+    group_.all_reduce(Tensor::of(with_data), ReduceOp::max, {.async_op = false, .timeout = timeout_});
+  } else {
+    const at::Tensor on_host = tensor_of(Tensor::of(with_data));
+    const at::Tensor on_device = on_host.to(device_);
+    group_.all_reduce(view_of(on_device), ReduceOp::max, {.async_op = false, .timeout = timeout_});
+    on_host.copy_(on_device);
+  }
   count_ = static_cast<std::size_t>(std::ranges::count(with_data, 1));
   if (count_ > 0) with_data_ = with_data;  // in the end: those that trained last
   if (!options_.throw_on_early_termination || count_ == 0 || count_ == with_data.size()) return;

@@ -1,6 +1,8 @@
 // Which ranks still have data: all ranks of a group count them before each step.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +16,9 @@ namespace dlaunch::torch::internal {
 
 class JoinCount {
  public:
-  JoinCount(ProcessGroup group, JoinOptions options, std::optional<std::chrono::milliseconds> timeout);
+  // `device`: on which the group works.
+  JoinCount(ProcessGroup group, JoinOptions options, std::optional<std::chrono::milliseconds> timeout,
+            at::Device device);
 
   // All ranks call it together. Throws DistError on all of them if it is asked to end early.
   void count(bool has_data);
@@ -33,6 +37,7 @@ class JoinCount {
   const ProcessGroup group_;
   const JoinOptions options_;
   const std::optional<std::chrono::milliseconds> timeout_;
+  const at::Device device_;
   std::vector<std::uint8_t> with_data_;  // by rank
   std::size_t count_;
 };

@@ -8,6 +8,7 @@
 #include "dlaunch/error.h"
 #include "dlaunch/object.h"
 #include "dlaunch/torch/tensor.h"
+#include "runtime/torch/devices.h"
 
 namespace dlaunch::torch::internal {
 
@@ -81,11 +82,12 @@ Tensor memory_of(const at::Tensor& tensor) {
   const at::Tensor flat = tensor.detach().as_strided({tensor.numel()}, {1});
   const Tensor view = view_of(flat);
   if (static_cast<std::size_t>(tensor.dim()) > Tensor::max_dims) return view;
-  return Tensor(view.data(), view.dtype(), std::span(tensor.sizes().data(), tensor.sizes().size()));
+  return Tensor(view.data(), view.dtype(), std::span(tensor.sizes().data(), tensor.sizes().size()),
+                view.device());
 }
 
 std::optional<std::string> why_not_dense(const at::Tensor& tensor) {
-  if (!tensor.device().is_cpu()) return "is on " + tensor.device().str() + "; this library takes CPU modules";
+  if (auto reason = why_not_on(tensor.device())) return reason;
   if (tensor.layout() != at::kStrided) return "is sparse";
   if (!tensor.is_non_overlapping_and_dense()) return "has gaps in its memory: call contiguous()";
   if (!dtype_of(tensor.scalar_type())) return "has a dtype that libdlaunch does not know";

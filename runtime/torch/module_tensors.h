@@ -30,7 +30,7 @@ ModuleTensors tensors_of(const ::torch::nn::Module& module, const std::set<std::
 // A view with the tensor's sizes of its memory, in the order of the memory: what one rank's elements are by
 // place are the other ranks' if the strides are equal. REQUIRES: why_not_dense() is none.
 Tensor memory_of(const at::Tensor& tensor);
-// None: it is a CPU tensor without gaps.
+// None: it is a tensor without gaps on a device that can be used.
 std::optional<std::string> why_not_dense(const at::Tensor& tensor);
 
 // All ranks of the group call it together; throws DistError on all of them if one has a problem or has other

@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <string>
 
 #include "dlaunch/error.h"
+#include "runtime/torch/devices.h"
 
 namespace dlaunch::torch::internal {
 
@@ -30,7 +32,7 @@ Tensor Operands::add(const at::Tensor& tensor, bool is_written) {
     results_.push_back(tensor);
   }
   at::Tensor memory = tensor;
-  if (tensor.layout() == at::kStrided && tensor.device().is_cpu() && !has_plain_memory(tensor)) {
+  if (tensor.layout() == at::kStrided && !why_not_on(tensor.device()) && !has_plain_memory(tensor)) {
     memory = at::empty(tensor.sizes(), tensor.options());
     // Also for results: an operation may leave them as they are (this rank is not a member of the group).
     memory.copy_(tensor);
@@ -52,6 +54,14 @@ std::vector<Tensor> Operands::add_all(const Tensors& tensors, bool are_written) 
 }
 
 TensorWork Operands::finish(Work work) && {
+  // On a device the copies are in the order of the caller's stream, which a thread that ends operations has
+  // not.
+  if (std::ranges::any_of(copies_, [](const auto& copy) { return copy.first.is_cuda(); })) {
+    work.wait();
+    const at::NoGradGuard no_grad;
+    for (const auto& [to, from] : copies_) to.copy_(from);
+    copies_.clear();
+  }
   if (!copies_.empty() || !work.has_ended()) {
     work.then([held = std::move(held_), copies = std::move(copies_)](const Work& ended) {
       if (!ended.is_success()) return;

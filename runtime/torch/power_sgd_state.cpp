@@ -44,6 +44,10 @@ PowerSgdState::PowerSgdState(PowerSgdOptions options)
 }
 
 Work PowerSgdState::reduce(const GradientBucket& bucket) {
+  if (bucket.buffer.device().kind != Device::Kind::cpu) {
+    throw DistError("PowerSGD computes on the CPU, and these gradients are on " +
+                    to_string(bucket.buffer.device()) + ": reduce them without it, or by a hook of yours");
+  }
   const at::NoGradGuard no_grad;
   const bool is_float = bucket.buffer.dtype() == DType::float32 || bucket.buffer.dtype() == DType::float64;
   std::shared_ptr<Pending> own;

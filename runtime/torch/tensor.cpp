@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "runtime/torch/devices.h"
 
 namespace dlaunch::torch {
 inline namespace v1 {
@@ -56,22 +57,23 @@ Tensor view_of(const at::Tensor& tensor) {
   const std::optional<DType> dtype = dtype_of(tensor.scalar_type());
   if (!dtype) reject(tensor, "has a dtype that libdlaunch does not know");
   if (tensor.layout() != at::kStrided) reject(tensor, "is sparse, or has another layout that is not strided");
-  if (!tensor.device().is_cpu())
-    reject(tensor, "is on " + tensor.device().str() + "; this library takes CPU tensors");
+  if (const auto reason = internal::why_not_on(tensor.device())) reject(tensor, *reason);
   if (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg())
     reject(tensor, "is not contiguous: call contiguous()");
   const std::int64_t numel = tensor.numel();
   const bool fits = static_cast<std::size_t>(tensor.dim()) <= Tensor::max_dims;
   const std::span<const std::int64_t> shape =
       fits ? std::span(tensor.sizes().data(), tensor.sizes().size()) : std::span(&numel, 1);
-  return Tensor(tensor.data_ptr(), *dtype, shape);
+  return Tensor(tensor.data_ptr(), *dtype, shape, internal::device_of(tensor.device()));
 }
 
 at::Tensor tensor_of(const Tensor& view) {
-  if (view.device().kind != Device::Kind::cpu)
-    throw DistError(view.to_string() + ": this library takes CPU tensors");
-  return at::from_blob(view.data(), at::IntArrayRef(view.shape().data(), view.shape().size()),
-                       at::TensorOptions().dtype(scalar_type_of(view.dtype())));
+  const at::Device device = internal::device_of(view.device());
+  if (const auto reason = internal::why_not_on(device)) throw DistError(view.to_string() + " " + *reason);
+  return at::for_blob(view.data(), at::IntArrayRef(view.shape().data(), view.shape().size()))
+      .options(at::TensorOptions().dtype(scalar_type_of(view.dtype())).device(device))
+      .target_device(device)
+      .make_tensor();
 }
 
 }  // namespace v1

@@ -11,6 +11,8 @@
 //   use<<<blocks, threads, 0, mine>>>(values);  // after all_reduce
 #pragma once
 
+#include <optional>
+
 #include "dlaunch/export.h"
 
 namespace dlaunch {
@@ -22,11 +24,19 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-// Of this thread on CUDA device `device`; the default stream unless the thread has set another. DistError if
-// the device's number is negative or above 1023.
+// Of this thread on CUDA device `device`: the one that it has set, else that of the source of streams, else
+// the default stream. DistError if the device's number is negative or above 1023.
 DLAUNCH_EXPORT Stream current_stream(int device = 0);
-// Returns the one before. The stream must exist as long as it is the current one.
-DLAUNCH_EXPORT Stream set_current_stream(Stream stream, int device = 0);
+// None: the thread has set none any more. Returns what it had set before. The stream must exist as long as it
+// is the current one.
+DLAUNCH_EXPORT std::optional<Stream> set_current_stream(std::optional<Stream> stream, int device = 0);
+
+// For frameworks whose threads have current streams of their own: this function is asked for the stream of a
+// thread that has set none here. Any thread calls it, often; it must not throw. Null: there is none.
+// libdlaunch_torch sets LibTorch's.
+using StreamSource = Stream (*)(int device);
+DLAUNCH_EXPORT void set_stream_source(StreamSource source);
+DLAUNCH_EXPORT StreamSource stream_source();
 
 // The current stream of its thread for as long as it lives.
 class StreamGuard {
@@ -39,7 +49,7 @@ class StreamGuard {
 
  private:
   int device_;
-  Stream before_;
+  std::optional<Stream> before_;
 };
 
 }  // namespace v1

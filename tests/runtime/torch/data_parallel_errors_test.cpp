@@ -49,7 +49,7 @@ TEST(DataParallelErrors, AModuleThatCannotBeTrained) {
     EXPECT_HAS(error_of([&] { const DistributedDataParallel model(net); }),
                "rank 1: no parameter of the module requires a gradient");
     EXPECT_HAS(error_of([&] { const DistributedDataParallel model(Net(), {.device_ids = {0}}); }),
-               "rank 0: device_ids and output_device are for modules on GPUs");
+               "rank 0: device_ids names cuda:0, and the module is on cpu");
     EXPECT_HAS(error_of([] { const DistributedDataParallel model(std::shared_ptr<small_nets::NetImpl>{}); }),
                "there is no module");
   });

@@ -62,7 +62,7 @@ TEST(TorchTensor, WhatCannotBeViewedIsRejectedWithTheReason) {
   EXPECT_EQ(error_of([] { (void)view_of(::torch::eye(2).to_sparse()); }),
             "a tensor of Float [2, 2] is sparse, or has another layout that is not strided");
   EXPECT_EQ(error_of([] { (void)view_of(::torch::ones({2}, at::device(at::kMeta))); }),
-            "a tensor of Float [2] is on meta; this library takes CPU tensors");
+            "a tensor of Float [2] is on meta; libdlaunch takes tensors of the CPU and of CUDA devices");
   EXPECT_EQ(error_of([] { (void)view_of(at::quantize_per_tensor(::torch::ones({2}), 0.1, 0, at::kQInt8)); }),
             "a tensor of QInt8 [2] has a dtype that libdlaunch does not know");
   EXPECT_EQ(error_of([] { (void)view_of(at::conj(::torch::ones({2}, at::kComplexFloat))); }),

@@ -110,6 +110,7 @@ TEST(NcclStreams, BarrierWaitsOnTheHost) {
 
 TEST(CurrentStream, IsOfAThreadAndADevice) {
   int first = 0;
+  static int device_3 = 0;
   EXPECT_EQ(current_stream(3), Stream());
   {
     const StreamGuard guard({&first}, 3);
@@ -117,6 +118,15 @@ TEST(CurrentStream, IsOfAThreadAndADevice) {
     EXPECT_EQ(current_stream(2), Stream());
     std::thread([] { EXPECT_EQ(current_stream(3), Stream()); }).join();
   }
+  EXPECT_EQ(current_stream(3), Stream());
+  set_stream_source([](int device) { return Stream{device == 3 ? &device_3 : nullptr}; });
+  EXPECT_EQ(current_stream(3).handle, &device_3);
+  {
+    const StreamGuard guard({}, 3);
+    EXPECT_EQ(current_stream(3), Stream());
+  }
+  EXPECT_EQ(current_stream(3).handle, &device_3);
+  set_stream_source(nullptr);
   EXPECT_EQ(current_stream(3), Stream());
   EXPECT_EQ(thrown_by([] { (void)current_stream(-1); }), "there is no CUDA device -1");
 }

@@ -25,6 +25,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,8 @@ struct DataParallelOptions {
   bool gradient_as_bucket_view = false;
   // Reductions begin when the last gradient of a step is there: backward computes undisturbed.
   bool delay_all_reduce = false;
-  // For one GPU a rank, as PyTorch's. This library takes CPU modules: both must be empty.
+  // For a module on a GPU, as PyTorch's; both name its device. With device_ids, tensors among the arguments
+  // of forward() are copied there if they are elsewhere.
   std::vector<int> device_ids = {};
   std::optional<int> output_device = {};
   // Names (named_parameters(), named_buffers()) of what each rank keeps for itself.
@@ -91,7 +93,11 @@ class DLAUNCH_EXPORT DataParallel {
   // All ranks of the group call it together. They compare names, dtypes, shapes and strides of parameters and
   // buffers first: if a rank differs from rank 0, all throw DistError that names the rank, the tensor and
   // both forms, and the group stays usable. DistError on all ranks, too, if no parameter requires a gradient
-  // or one is not on the CPU. Parameters that are shared count once, under the first of their names.
+  // or they are on several devices. Parameters that are shared count once, under the first of their names.
+  //
+  // On a GPU everything is in the order of LibTorch's current streams, as its own DistributedDataParallel;
+  // forward() and backward() do not wait for the GPU. It takes a libdlaunch_torch that was built with a
+  // LibTorch that has CUDA.
   DataParallel(std::shared_ptr<::torch::nn::Module> module, DataParallelOptions options);
   virtual ~DataParallel();  // the module's gradients stay as they are
   DataParallel(const DataParallel&) = delete;
@@ -120,6 +126,7 @@ class DLAUNCH_EXPORT DataParallel {
   // Around the module's forward().
   void begin_forward();
   void end_forward(const std::vector<at::Tensor>& outputs);
+  [[nodiscard]] at::Tensor on_device(const at::Tensor& argument) const;
 
  private:
   std::shared_ptr<::torch::nn::Module> base_;
@@ -143,7 +150,7 @@ class DistributedDataParallel : public DataParallel {
   template <class... Arguments>
   auto forward(Arguments&&... arguments) {
     begin_forward();
-    auto result = module_->forward(std::forward<Arguments>(arguments)...);
+    auto result = module_->forward(placed(std::forward<Arguments>(arguments))...);
     std::vector<at::Tensor> outputs;
     tensors_in(result, outputs);
     end_forward(outputs);
@@ -158,6 +165,15 @@ class DistributedDataParallel : public DataParallel {
   Module* operator->() const { return module_.get(); }
 
  private:
+  template <class Argument>
+  decltype(auto) placed(Argument&& argument) const {
+    if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, at::Tensor>) {
+      return on_device(argument);
+    } else {
+      return std::forward<Argument>(argument);
+    }
+  }
+
   std::shared_ptr<Module> module_;
 };
 

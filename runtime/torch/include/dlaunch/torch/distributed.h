@@ -14,6 +14,11 @@
 // copied into the tensor before the operation completes. An operation holds its tensors, so the caller may
 // drop them. It must not change them before the operation has completed.
 //
+// On CUDA tensors everything is in the order of LibTorch's current streams: an operation comes after what is
+// in the caller's, and wait() makes the caller's stream wait and not the host (dlaunch/work.h). A result that
+// is not contiguous is in the order of the caller's stream when the call returns, also of an asynchronous
+// one.
+//
 // Autograd does not record the calls. A tensor that an operation writes gets a new version, as with every
 // operation in place: a backward pass that needs its old values reports an error.
 #pragma once

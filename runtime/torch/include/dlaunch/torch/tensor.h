@@ -1,4 +1,5 @@
-// Tensors of LibTorch as operands of the library's calls. CPU tensors.
+// Tensors of LibTorch as operands of the library's calls: of the CPU, and of CUDA devices if libdlaunch_torch
+// was built with a LibTorch that has CUDA.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,9 +22,9 @@ DLAUNCH_EXPORT std::optional<DType> dtype_of(at::ScalarType type);
 DLAUNCH_EXPORT at::ScalarType scalar_type_of(DType dtype);
 
 // Views of the same memory. The memory must stay valid as long as the view is used: neither keeps it alive.
-// view_of: DistError that names the reason if the tensor is undefined, is not on the CPU, has a layout other
-// than strided, a dtype that is not ours, or if its elements do not lie in row-major order without gaps.
-// Shapes of more than Tensor::max_dims dimensions become one dimension.
+// view_of: DistError that names the reason if the tensor is undefined, is on another device, has a layout
+// other than strided, a dtype that is not ours, or if its elements do not lie in row-major order without
+// gaps. Shapes of more than Tensor::max_dims dimensions become one dimension.
 DLAUNCH_EXPORT Tensor view_of(const at::Tensor& tensor);
 DLAUNCH_EXPORT at::Tensor tensor_of(const Tensor& view);
 
