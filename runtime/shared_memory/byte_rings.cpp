@@ -24,7 +24,6 @@ namespace dlaunch::internal {
 namespace {
 
 constexpr std::uint64_t magic = 0x31676e6972796264;  // "dbyring1"
-constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::size_t line = 64;
 
 }  // namespace
@@ -60,7 +59,7 @@ int ByteRings::make_file(std::string& why) {
   const bool works = fd >= 0 && ftruncate(fd, static_cast<off_t>(file_size)) == 0 &&
                      pwrite(fd, &magic, sizeof magic, 0) == static_cast<ssize_t>(sizeof magic) &&
                      fallocate(fd, 0, 0, static_cast<off_t>(file_size)) == 0 &&
-                     fcntl(fd, F_ADD_SEALS, seals) == 0;
+                     fcntl(fd, F_ADD_SEALS, memory_seals) == 0;
   if (works) return fd;
   why = "a memfd of " + std::to_string(file_size) + " bytes: " + std::generic_category().message(errno);
   if (fd >= 0) close(fd);
@@ -71,7 +70,7 @@ std::unique_ptr<ByteRings> ByteRings::map(int fd, Side side, std::string& why) {
   struct stat about {};
   std::uint64_t found = 0;
   if (fstat(fd, &about) != 0 || about.st_size != static_cast<off_t>(file_size) ||
-      (fcntl(fd, F_GET_SEALS) & seals) != seals ||
+      (fcntl(fd, F_GET_SEALS) & memory_seals) != memory_seals ||
       pread(fd, &found, sizeof found, 0) != static_cast<ssize_t>(sizeof found) || found != magic) {
     why = "what it shares is not this version's memory of a connection";
     return nullptr;

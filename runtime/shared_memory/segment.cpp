@@ -22,8 +22,6 @@ namespace dlaunch::internal {
 
 namespace {
 
-constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
 std::string describe_errno(const char* what) {
   return std::string(what) + ": " + std::generic_category().message(errno);
 }
@@ -75,7 +73,7 @@ int Segment::make_file(std::size_t ranks, std::string& why) {
                               .heap_part = shared::heap_part_within(ranks, longest)};
   if (ftruncate(fd, static_cast<off_t>(shared::file_size(ranks, header.heap_part))) != 0 ||
       pwrite(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
-      fcntl(fd, F_ADD_SEALS, seals) != 0) {
+      fcntl(fd, F_ADD_SEALS, memory_seals) != 0) {
     why = describe_errno("a memfd of the group's size");
     close(fd);
     return -1;
@@ -86,7 +84,7 @@ int Segment::make_file(std::size_t ranks, std::string& why) {
 std::shared_ptr<Segment> Segment::map(int fd, std::size_t ranks, std::string& why) {
   struct stat about {};
   shared::Header header{};
-  if (fstat(fd, &about) != 0 || (fcntl(fd, F_GET_SEALS) & seals) != seals ||
+  if (fstat(fd, &about) != 0 || (fcntl(fd, F_GET_SEALS) & memory_seals) != memory_seals ||
       pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
       !is_possible(header, ranks, about.st_size)) {
     why = "what it shares is not this version's memory of the group";

@@ -1,6 +1,8 @@
 // A segment of memory that several processes map: made by one rank, handed to the others as a descriptor.
 #pragma once
 
+#include <fcntl.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +13,9 @@
 #include "runtime/shared_memory/shared_heap.h"
 
 namespace dlaunch::internal {
+
+// Of memory that processes share, so that none can change the size that the others have mapped.
+inline constexpr int memory_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // Of an error that names the rank: there stands what no rank writes.
 inline constexpr const char* damaged_memory = "its part of the shared memory has values that no rank writes";
