@@ -181,6 +181,8 @@ RUNTIME_COVERED_BY = {
     "runtime/torch/power_sgd_state": "runtime/torch/power_sgd_test.cpp",
     "runtime/torch/module_tensors": "runtime/torch/data_parallel_errors_test.cpp",
     "runtime/torch/operands": "runtime/torch/distributed_test.cpp",
+    "runtime/torch/cuda_streams": "runtime/torch/device_modules_test.cpp",
+    "runtime/torch/devices": "runtime/torch/device_modules_test.cpp",
     "runtime/data_parallel/gradient_device": "runtime/data_parallel/device_gradients_test.cpp",
     "runtime/data_parallel/reducer_impl": "runtime/data_parallel/gradient_reducer_test.cpp",
     "runtime/data_parallel/reducer_reports": "runtime/data_parallel/reducer_errors_test.cpp",

@@ -1,0 +1,53 @@
+# libdlaunch_torch.
+if(TARGET dlaunch_torch)
+  set(torch_tests
+    runtime/torch/data_parallel_errors_test.cpp
+    runtime/torch/data_parallel_test.cpp
+    runtime/torch/distributed_test.cpp
+    runtime/torch/fully_sharded_errors_test.cpp
+    runtime/torch/fully_sharded_join_test.cpp
+    runtime/torch/fully_sharded_test.cpp
+    runtime/torch/join_test.cpp
+    runtime/torch/power_sgd_test.cpp
+    runtime/torch/sampler_test.cpp
+    runtime/torch/tensor_test.cpp
+    runtime/torch/zero_redundancy_test.cpp)
+  dlaunch_test(NAME libtorch_test LABELS runtime OPTIMISED TOGETHER SOURCES ${torch_tests} LIBS dlaunch_torch dlaunch_libtorch)
+  target_compile_options(libtorch_test PRIVATE ${test_options})
+  # Workers are processes of their own.
+  if(TARGET dlaunch_store_host AND NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
+    dlaunch_test(NAME libtorch_rpc_test LABELS runtime TIMEOUT 120 OPTIMISED
+    SOURCES
+      runtime/torch/bucket_memory_test.cpp
+      runtime/torch/dist_autograd_errors_test.cpp
+      runtime/torch/dist_autograd_test.cpp
+      runtime/torch/distributed_optimizer_test.cpp
+      runtime/torch/remote_module_test.cpp
+      runtime/torch/rpc_tensors_test.cpp
+    LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host)
+    target_compile_options(libtorch_rpc_test PRIVATE ${test_options})
+  endif()
+  # Modules on GPUs, with a double of LibTorch's part that computes there; it is written for Debian's LibTorch.
+  get_target_property(version dlaunch_libtorch DLAUNCH_VERSION)
+  if(TARGET nccl_double AND version VERSION_LESS 2)
+    dlaunch_test(NAME device_modules_test LABELS runtime TIMEOUT 120 OPTIMISED
+    SOURCES
+      doubles/torch_cuda.cpp
+      runtime/torch/device_modules_test.cpp
+    LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host cuda_double
+    ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
+    target_compile_options(device_modules_test PRIVATE ${test_options})
+    target_include_directories(device_modules_test SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+    set_target_properties(device_modules_test PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/doubles")
+    add_dependencies(device_modules_test dlaunch_backend_nccl dlaunch_cuda_staging dlaunch_backend_gloo dlaunch_store_server_module
+      driver_double nccl_double)
+  endif()
+  add_executable(train_small_net runtime/torch/train_small_net.cpp)
+  dlaunch_settings(train_small_net)
+  target_link_libraries(train_small_net PRIVATE dlaunch_torch dlaunch_libtorch)
+  set_target_properties(train_small_net PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  # Python cannot be compared with under sanitizers, which slow one side down only and find nothing new here.
+  if(NOT DLAUNCH_SANITIZE)
+    dlaunch_script_tests(NAME libtorch SCRIPT runtime/torch/against_python_test.py BASE unittest.TestCase)
+  endif()
+endif()
