@@ -48,7 +48,17 @@ void* allocate_on_device(int device, std::size_t bytes) noexcept {
   }
 }
 
-void release_on_device(void* memory) noexcept { (void)CudaLibrary::get().functions().cudaFree(memory); }
+// Of the device and not of the thread, which may be the library's: to free memory waits for the current
+// device.
+void release_on_device(int device, void* memory) noexcept {
+  const CudaFunctions& cuda = CudaLibrary::get().functions();
+  try {
+    const DeviceScope scope(cuda, device);
+    (void)cuda.cudaFree(memory);
+  } catch (const dlaunch::DistError&) {  // NOLINT(bugprone-empty-catch): the device is lost, and its memory
+                                         // with it
+  }
+}
 
 void enter_thread() noexcept {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;

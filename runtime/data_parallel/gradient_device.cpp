@@ -30,7 +30,10 @@ GradientDevice::Block GradientDevice::allocate(std::size_t bytes) {
     throw DistBackendError("there is no memory for gradients of " + std::to_string(bytes) + " bytes on " +
                            to_string(device_));
   }
-  Block block{{static_cast<std::byte*>(memory), module_->release_on_device}, false};
+  const auto release = [module = module_, device = device_.index](std::byte* unused) {
+    module->release_on_device(device, unused);
+  };
+  Block block{{static_cast<std::byte*>(memory), release}, false};
   copies_->clear(memory, bytes);
   return block;
 }

@@ -23,7 +23,7 @@ CarriedMemory::CarriedMemory(const ProcessGroup& group, Device device) : group_(
 }
 
 CarriedMemory::~CarriedMemory() {
-  for (const DeviceCopies::Copy& piece : pieces_) module_->release_on_device(piece.device);
+  for (const DeviceCopies::Copy& piece : pieces_) module_->release_on_device(device_.index, piece.device);
 }
 
 template <class Number>

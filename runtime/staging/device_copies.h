@@ -51,7 +51,7 @@ struct StagingModule {
   // The calling thread's device, and memory of a device. Null: there is none.
   int (*current_device)();
   void* (*allocate_on_device)(int device, std::size_t bytes) noexcept;
-  void (*release_on_device)(void* memory) noexcept;
+  void (*release_on_device)(int device, void* memory) noexcept;  // waits for the device
   // Of a thread that only looks after copies: what it calls does not end a capture of another thread.
   void (*enter_thread)() noexcept;
 };

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dlaunch/data_parallel.h"
@@ -27,6 +31,15 @@ struct ReducedModel {
     return result;
   }
 };
+
+// The host sees the end of a reduction on the device some time after the device.
+inline std::uint64_t steps_when_ended(const std::function<ReducerStatistics()>& statistics,
+                                      std::uint64_t wanted) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (statistics().steps < wanted && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  return statistics().steps;
+}
 
 inline std::span<float> floats(const Tensor& tensor) {
   return {static_cast<float*>(tensor.data()), tensor.numel()};
