@@ -51,7 +51,7 @@ class GradientDevice {
   ProcessGroup group_;
   Device device_;
   const StagingModule* module_ = nullptr;
-  std::shared_ptr<DeviceCopies> copies_;  // null: the CPU
+  std::unique_ptr<DeviceCopies> copies_;  // null: the CPU
   std::vector<Stream> streams_;           // that take part
   DeviceCopies::Place end_of_last_;
 };

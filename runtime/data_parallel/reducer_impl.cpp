@@ -70,7 +70,7 @@ ReducerImpl::ReducerImpl(std::vector<Parameter> parameters, ReducerOptions optio
   }
   std::optional<std::string> problem = problem_of(parameters, names_, options_);
   try {
-    device_ = std::make_shared<GradientDevice>(device_of(parameters), group_);
+    device_ = std::make_unique<GradientDevice>(device_of(parameters), group_);
   } catch (const DistError& error) {
     if (!problem) problem = error.reason();
   }

@@ -99,7 +99,7 @@ class ReducerImpl {
   std::vector<Tensor> like_;  // without memory that is used: dtype, shape and device of each parameter
   std::vector<GradientSize> sizes_;
 
-  std::shared_ptr<GradientDevice> device_;
+  std::unique_ptr<GradientDevice> device_;
   std::shared_ptr<BucketMemory> memory_;  // shared with running reductions
   std::size_t shared_bytes_ = 0;          // of it
   std::vector<GradientBucket> buckets_;   // for the hook

@@ -15,8 +15,6 @@
 
 #include <array>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace at {

@@ -26,6 +26,13 @@ inline void init(int rank, std::chrono::milliseconds timeout = std::chrono::seco
   init_process_group({.backend = backend, .timeout = timeout});
 }
 
+// Of a test for several backends, without the characters that GoogleTest rejects.
+inline std::string name_of_backend(const testing::TestParamInfo<const char*>& test) {
+  std::string name = test.param;
+  std::erase_if(name, [](char letter) { return letter == ':' || letter == ','; });
+  return name;
+}
+
 // As run_processes(), and each rank leaves its group in order.
 inline std::vector<RankResult> run_ranks(int size, const std::function<std::string(int)>& body) {
   return run_processes(size, [&](int rank) {

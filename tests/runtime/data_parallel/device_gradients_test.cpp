@@ -244,11 +244,7 @@ TEST_P(DeviceGradients, OfAReducerThatIsGoneStayUntilTheirReductionHasEnded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WithBackend, DeviceGradients, testing::Values("nccl", "gloo", "cpu:gloo,cuda:nccl"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::erase_if(name, [](char letter) { return letter == ':' || letter == ','; });
-                           return name;
-                         });
+                         name_of_backend);
 
 TEST(DeviceGradientsOnNccl, StepsDoNotWaitForTheDevice) {
   const auto results = run_ranks(2, [](int rank) {

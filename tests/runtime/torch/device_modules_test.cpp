@@ -25,7 +25,7 @@ using test::run_ranks;
 
 at::Device device_of(int rank) { return {at::kCUDA, static_cast<at::DeviceIndex>(test::device_of(rank))}; }
 
-// LibTorch's current stream for as long as it lives; the library is told nothing.
+// LibTorch's current stream for as long as it lives. The library's own current stream stays unset.
 c10::StreamGuard in_stream(cudaStream_t stream, int rank) {
   return c10::StreamGuard(
       c10::Stream(c10::Stream::UNSAFE, device_of(rank), reinterpret_cast<c10::StreamId>(stream)));
@@ -132,11 +132,7 @@ TEST_P(DeviceModules, StepsWithoutReductionAddUpAndUnevenInputsJoin) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WithBackend, DeviceModules, testing::Values("nccl", "gloo", "cpu:gloo,cuda:nccl"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::erase_if(name, [](char letter) { return letter == ':' || letter == ','; });
-                           return name;
-                         });
+                         test::name_of_backend);
 
 TEST(DeviceModulesErrors, DevicesThatAreNotTheModulesAreNamed) {
   const auto results = run_ranks(1, [](int rank) {
