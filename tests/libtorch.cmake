@@ -27,17 +27,25 @@ if(TARGET dlaunch_torch)
     LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host)
     target_compile_options(libtorch_rpc_test PRIVATE ${test_options})
   endif()
-  # Modules on GPUs, with a double of LibTorch's part that computes there; it is written for Debian's LibTorch.
+  # Modules on GPUs: with Debian's LibTorch, which has no part that computes there, on a double of that part; with one that has it,
+  # on the machine's GPUs, when DLAUNCH_TEST_GPUS has their number and LD_LIBRARY_PATH the folders of LibTorch's libraries.
   get_target_property(version dlaunch_libtorch DLAUNCH_VERSION)
-  if(TARGET nccl_double AND version VERSION_LESS 2)
+  if(TARGET nccl_double AND (version VERSION_LESS 2 OR TARGET dlaunch_libtorch_cuda))
+    if(version VERSION_LESS 2)
+      set(computing doubles/torch_cuda.cpp)
+    else()
+      set(computing runtime/torch/torch_on_gpus.cpp)
+    endif()
     dlaunch_test(NAME device_modules_test LABELS runtime TIMEOUT 120 OPTIMISED
     SOURCES
-      doubles/torch_cuda.cpp
+      ${computing}
       runtime/torch/device_modules_test.cpp
     LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host cuda_double
     ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
     target_compile_options(device_modules_test PRIVATE ${test_options})
     target_include_directories(device_modules_test SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+    # LibTorch's CUDA needs more of CUDA's runtime than the double has; the real one is there when it runs.
+    target_link_options(device_modules_test PRIVATE LINKER:--allow-shlib-undefined)
     set_target_properties(device_modules_test PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/doubles")
     add_dependencies(device_modules_test dlaunch_backend_nccl dlaunch_cuda_staging dlaunch_backend_gloo dlaunch_store_server_module
       driver_double nccl_double)
