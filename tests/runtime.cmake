@@ -31,6 +31,7 @@ dlaunch_test(NAME runtime_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_
     runtime/base/own_process_test.cpp
     runtime/base/process_end_test.cpp
     runtime/base/process_environment_test.cpp
+    runtime/base/slot_queue_test.cpp
     runtime/base/start_thread_test.cpp
     runtime/base/stragglers_test.cpp
     runtime/collectives/all_gather_test.cpp
@@ -390,7 +391,7 @@ if(TARGET dlaunch_cuda)
     runtime/cuda/cuda_device_test.cpp)
 endif()
 if(TARGET dlaunch_backend_nccl)
-  dlaunch_test(NAME nccl_units_test LABELS runtime LIBS dlaunch_nccl_core
+  dlaunch_test(NAME nccl_units_test THREADED LABELS runtime LIBS dlaunch_nccl_core
   SOURCES
     runtime/backends/nccl/nccl_detached_call_test.cpp
     runtime/backends/nccl/nccl_rendezvous_test.cpp

@@ -39,6 +39,16 @@ class CudaEvents {
     return all_.emplace_back(event, destroy);
   }
 
+  // `kept`, if the caller alone holds it, else another one in its place: without a lock in the first case.
+  const CudaEvent& renew(CudaEvent& kept) {
+    constexpr int own_and_callers = 2;
+    if (kept && kept.use_count() <= own_and_callers) {
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return kept;
+    }
+    return kept = take();
+  }
+
  private:
   static constexpr std::size_t most_looks = 2;
 

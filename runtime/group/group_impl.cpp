@@ -164,7 +164,7 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
   Backend& backend = found != nullptr ? **found : *usable_backend(call.name, call.device);
   require_offered(backend, call.name, call.subject());
   // Only after all checks that can fail on this rank alone: the numbers must stay equal on all ranks.
-  const Operation operation{++sequence_, limit.deadline(), options.async_op};
+  Operation operation{++sequence_, limit.deadline(), options.async_op};
   const auto context = [&] {
     return ErrorContext{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
   };
@@ -186,8 +186,11 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
   }
   const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                              recording.hand_over()};
+  UnseenOperation by_itself = unseen(call.name, operation.sequence, trace);
+  if (!options.async_op) operation.unseen = &by_itself;
   try {
     const Work inner = start(backend, operation);
+    if (by_itself.is_taken) return {};
     follow_on_device(inner, trace.mark);
     if (!options.async_op && !inner.order_stream()) inner.synchronize();
     if (!options.async_op && inner.has_ended()) {
@@ -266,18 +269,6 @@ Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, 
     }
   });
   return outer.work();
-}
-
-// Of an operation that goes on after its call has returned, and that the program has no Work of.
-void GroupImpl::finish_unseen(const Work& inner, const ErrorContext& context, OperationTrace trace) {
-  WorkSource::when_ended(inner, [this, context, trace](const Work& work) {
-    report_end(trace, work.is_success());
-    if (const std::exception_ptr raw = work.exception()) {
-      const std::exception_ptr error = located(raw, context);
-      const WorkSource unseen;  // logs it
-      fail(error) ? unseen.fail(error) : unseen.fail_silently(error);
-    }
-  });
 }
 
 void GroupImpl::report_end(OperationTrace trace, bool success) const {

@@ -26,7 +26,7 @@ namespace dlaunch::internal {
 
 // Checks the arguments, numbers the operations, gives them deadlines, chooses the backend by the tensor's
 // device, and stores the first error: it breaks the group, and every later call repeats it.
-class GroupImpl {
+class GroupImpl final : private UnseenOperation::Observer {
  public:
   struct DeviceBackend {
     std::optional<Device::Kind> device;  // none: it is the control plane of the others only
@@ -169,7 +169,15 @@ class GroupImpl {
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                            OperationTrace trace);
   void follow_on_device(const Work& inner, const RecordMark& mark) const;
+  // In group_unseen.cpp: operations that go on after their call has returned, and that the program has no Work
+  // of.
   void finish_unseen(const Work& inner, const ErrorContext& context, OperationTrace trace);
+  void fail_unseen(const std::exception_ptr& raw, const ErrorContext& context);
+  struct UnseenNotes;
+  [[nodiscard]] UnseenOperation unseen(const char* name, std::uint64_t sequence, OperationTrace trace);
+  void on_start(UnseenOperation& operation, bool reports_begin) noexcept override;
+  void on_begin(const UnseenOperation& operation) noexcept override;
+  void on_end(const UnseenOperation& operation, const std::exception_ptr& error) noexcept override;
   void report_end(OperationTrace trace, bool success) const;
   void compare_calls(const CallComparison::Call& call, const ErrorContext& context);
   // Runs `work`; errors of the store and losses of ranks in it become errors of the call of `context`.

@@ -93,29 +93,27 @@ NcclPatience NcclBackend::patience(Deadline deadline, const LossCheck& check, st
 }
 
 template <class Call>
-NcclBackend::Events NcclBackend::enqueue(const Track& track, const Place& place, const Call& call) {
+void NcclBackend::enqueue(const Track& track, const Place& place, const Call& call, Events& events) {
   end_.throw_if_set();
   const DeviceScope scope(nccl_, track.device);
   NcclCommunicator& with = communicator(track.device, place.deadline);
   const cudaStream_t stream = track.callers.value_or(with.stream());
   if (!track.callers) {
-    const CudaEvent before = record_in(current(track.device));
+    CudaEvent before;
+    record_in(current(track.device), before);
     require_cuda(nccl_, nccl_.cudaStreamWaitEvent(stream, before.get(), 0), "cudaStreamWaitEvent");
   }
   const bool is_alone = size_ == 1 && !track.is_captured;
   if (is_alone) wait_for_latest(stream);
-  Events events;
-  if (!track.is_captured && size_ > 1) events.begin = record_in(stream);  // one rank waits for nobody
+  events.has_begin = !track.is_captured && size_ > 1;  // one rank waits for nobody
+  if (events.has_begin) record_in(stream, events.begin);
   start_in(with, stream, place, call);
-  events.end = record_in(stream);
-  if (is_alone) latest_ = {stream, events.end};
-  return events;
+  record_in(stream, events.end);
+  if (is_alone) latest_ = {stream, events.end.get()};
 }
 
-CudaEvent NcclBackend::record_in(cudaStream_t stream) {
-  CudaEvent event = events_.take();
-  require_cuda(nccl_, nccl_.cudaEventRecord(event.get(), stream), "cudaEventRecord");
-  return event;
+void NcclBackend::record_in(cudaStream_t stream, CudaEvent& event) {
+  require_cuda(nccl_, nccl_.cudaEventRecord(events_.renew(event).get(), stream), "cudaEventRecord");
 }
 
 // It may wait inside NCCL for a rank to connect: the watchdog interrupts it then.
@@ -131,8 +129,8 @@ void NcclBackend::start_in(const NcclCommunicator& with, cudaStream_t stream, co
 }
 
 void NcclBackend::wait_for_latest(cudaStream_t stream) const {
-  if (!latest_.end || latest_.stream == stream) return;
-  require_cuda(nccl_, nccl_.cudaStreamWaitEvent(stream, latest_.end.get(), 0), "cudaStreamWaitEvent");
+  if (latest_.end == nullptr || latest_.stream == stream) return;
+  require_cuda(nccl_, nccl_.cudaStreamWaitEvent(stream, latest_.end, 0), "cudaStreamWaitEvent");
 }
 
 // The stream may be another thread's when it waits: so the device is set, too.
@@ -167,7 +165,7 @@ NcclBackend::Track NcclBackend::track_of(int device, const Place& place) const {
 }
 
 void NcclBackend::hand_over(NcclWatchdog::Watched started, const Track& track) {
-  if (track.is_captured) return started.source.succeed();
+  if (track.is_captured) return started.source->succeed();
   watchdog_.watch(std::move(started));
 }
 
@@ -176,10 +174,32 @@ Work NcclBackend::start(int device, const Place& place, const Call& call) {
   if (Batch* const batch = own_batch()) return join_batch(*batch, device, place, Body(call));
   const Track track = track_of(device, place);
   const std::unique_lock lock(mutex_);
-  const auto [begin, end] = enqueue(track, place, call);
+  if (place.unseen != nullptr && track.callers && !waits_block_) {
+    start_unseen(track, place, call);
+    return {};
+  }
+  CudaEvent begin;
+  CudaEvent end;
+  Events events{begin, end};
+  enqueue(track, place, call, events);
   const WorkSource source = source_of(end, track);
-  hand_over({place.sequence, place.deadline, begin, end, source, place.sender}, track);
+  hand_over({place.sequence, place.deadline, begin, events.has_begin, end, source, place.sender}, track);
   return source.work();
+}
+
+template <class Call>
+void NcclBackend::start_unseen(const Track& track, const Place& place, const Call& call) {
+  NcclWatchdog::Watched& started = watchdog_.next();
+  Events events{started.begin, started.end};
+  enqueue(track, place, call, events);
+  started.sequence = place.sequence;
+  started.deadline = place.deadline;
+  started.awaits_begin = events.has_begin;
+  started.source.reset();
+  started.sender = -1;
+  place.unseen->observer->on_start(*place.unseen, events.has_begin);
+  started.unseen = *place.unseen;
+  watchdog_.watch_next();
 }
 
 NcclBackend::Batch* NcclBackend::own_batch() {
@@ -197,8 +217,9 @@ Work NcclBackend::join_batch(Batch& batch, int device, const Place& place, Body 
   const CudaEvent end = events_.take();  // recorded when they start
   batch.bodies.push_back(std::move(body));
   const Track track{device, is_capturing(device)};
-  batch.works.push_back({place.sequence, place.deadline, {}, end, source_of(end, track), place.sender});
-  return batch.works.back().source.work();
+  batch.works.push_back(
+      {place.sequence, place.deadline, {}, false, end, source_of(end, track), place.sender});
+  return batch.works.back().source->work();
 }
 
 void NcclBackend::begin_together() {
@@ -219,16 +240,21 @@ void NcclBackend::end_together() {
   const std::unique_lock lock(mutex_);
   try {
     const auto& first = std::ranges::min(batch.works, {}, &NcclWatchdog::Watched::deadline);
-    const Events events = enqueue(track, {first.sequence, first.deadline, true}, [&](NcclCalls& calls) {
+    CudaEvent begin;
+    CudaEvent end;
+    Events events{begin, end};
+    const auto start_all = [&](NcclCalls& calls) {
       for (const Body& body : batch.bodies) body(calls);
-    });
+    };
+    enqueue(track, {first.sequence, first.deadline, true}, start_all, events);
     const DeviceScope scope(nccl_, *batch.device);
     for (NcclWatchdog::Watched& one : batch.works) {
-      one.begin = events.begin;
+      one.begin = begin;
+      one.awaits_begin = events.has_begin;
       require_cuda(nccl_, nccl_.cudaEventRecord(one.end.get(), communicator_->stream()), "cudaEventRecord");
     }
   } catch (...) {
-    for (const NcclWatchdog::Watched& one : batch.works) one.source.fail(std::current_exception());
+    for (const NcclWatchdog::Watched& one : batch.works) one.source->fail(std::current_exception());
     throw;
   }
   for (NcclWatchdog::Watched& one : batch.works) hand_over(std::move(one), track);

@@ -64,13 +64,14 @@ class NcclBackend final : public Backend {
     std::uint64_t sequence;  // 0: a message
     Deadline deadline;
     bool async;
-    int sender = -1;  // of a receive
+    UnseenOperation* unseen = nullptr;  // null: the caller wants a Work
+    int sender = -1;                    // of a receive
   };
   static Place collective(const Operation& operation) {
-    return {operation.sequence, operation.deadline, operation.async};
+    return {operation.sequence, operation.deadline, operation.async, operation.unseen};
   }
   static Place message(const Operation& operation, int sender = -1) {
-    return {0, operation.deadline, operation.async, sender};
+    return {0, operation.deadline, operation.async, nullptr, sender};
   }
   // Where an operation runs.
   struct Track {
@@ -90,13 +91,17 @@ class NcclBackend final : public Backend {
   Work join_batch(Batch& batch, int device, const Place& place, Body body);
   // Reached when the device comes to what was started, and when that has ended.
   struct Events {
-    CudaEvent begin;
-    CudaEvent end;
+    CudaEvent& begin;
+    CudaEvent& end;
+    bool has_begin = false;
   };
-  [[nodiscard]] CudaEvent record_in(cudaStream_t stream);
-  // Puts what `call` starts into the stream.
+  void record_in(cudaStream_t stream, CudaEvent& event);
+  // Puts what `call` starts into the stream, between the events.
   template <class Call>
-  Events enqueue(const Track& track, const Place& place, const Call& call);
+  void enqueue(const Track& track, const Place& place, const Call& call, Events& events);
+  // Without a Work.
+  template <class Call>
+  void start_unseen(const Track& track, const Place& place, const Call& call);
   template <class Call>
   void start_in(const NcclCommunicator& with, cudaStream_t stream, const Place& place, const Call& call);
   // Of a group of one rank: NCCL has no kernel then, whose order it would see to.
@@ -138,8 +143,8 @@ class NcclBackend final : public Backend {
   std::unique_ptr<NcclCommunicator> communicator_;
   struct {
     cudaStream_t stream = nullptr;
-    CudaEvent end;
-  } latest_;  // operation of a group of one rank
+    cudaEvent_t end = nullptr;  // null: there was none
+  } latest_;                    // operation of a group of one rank
   // communicator_, for the thread that interrupts the one with the lock
   std::atomic<NcclCommunicator*> connected_ = nullptr;
   std::atomic<bool> is_leaving_ = false;  // the process ends: CUDA may be gone

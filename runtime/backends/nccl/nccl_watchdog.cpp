@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <utility>
 
 #include "dlaunch/error.h"
@@ -56,19 +55,13 @@ NcclWatchdog::Inside::Inside(NcclWatchdog& watchdog, std::uint64_t sequence, Dea
   watchdog.changed_.notify_all();
 }
 
-void NcclWatchdog::watch(Watched one) {
-  to_destroy_.clear();
-  {
-    const std::lock_guard lock(mutex_);
-    to_destroy_.swap(ended_);
-    if (!failure_) {
-      start();
-      running_.push_back(std::move(one));
-      if (is_asleep_) changed_.notify_all();  // else it looks from time to time anyway
-      return;
-    }
-  }
-  one.source.fail(failure_);
+// As Inside: it has pushed before it looks whether the thread sleeps.
+void NcclWatchdog::watch_next() {
+  running_.push();
+  if (!is_asleep_) return;
+  const std::lock_guard lock(mutex_);
+  start();
+  changed_.notify_all();
 }
 
 void NcclWatchdog::wake() noexcept {
@@ -81,22 +74,14 @@ void NcclWatchdog::wake() noexcept {
 }
 
 bool NcclWatchdog::has_work() const {
-  return running_.size() > ended_places_ || (!failure_ && inside_until_.load() != nobody);
+  return running_.size() > 0 || (!failure_ && inside_until_.load() != nobody);
 }
 
 bool NcclWatchdog::has_to_give_up() const { return end_.is_set() && !failure_ && !is_stopping_; }
 
 bool NcclWatchdog::drain(Deadline deadline) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, deadline, [this] { return running().empty(); });
-}
-
-// The operations that still run move to the front of the list when those that have ended fill half of it.
-void NcclWatchdog::remove_first(std::size_t count) {
-  ended_places_ += count;
-  if (2 * ended_places_ < running_.size()) return;
-  running_.erase(running_.begin(), running_.begin() + static_cast<std::ptrdiff_t>(ended_places_));
-  ended_places_ = 0;
+  return changed_.wait_until(lock, deadline, [this] { return running_.size() == 0; });
 }
 
 void NcclWatchdog::run() {
@@ -104,6 +89,10 @@ void NcclWatchdog::run() {
   outside_.enter_thread();
   microseconds length = shortest_pause;
   while (wait_for_work()) {
+    if (failure_) {
+      fail_running();
+      continue;
+    }
     try {
       const std::size_t ended = count_ended();
       complete(ended);
@@ -127,25 +116,16 @@ bool NcclWatchdog::wait_for_work() {
   is_asleep_ = true;
   changed_.wait(lock, [this] { return is_stopping_ || has_work() || has_to_give_up(); });
   is_asleep_ = false;
-  return !is_stopping_ || !running().empty() || has_to_give_up();
-}
-
-CudaEvent NcclWatchdog::end_at(std::size_t index) {
-  const std::lock_guard lock(mutex_);
-  return running()[index].end;
+  return !is_stopping_ || running_.size() > 0 || has_to_give_up();
 }
 
 // They end in order. A query takes a lock of the driver, which the program's calls need, too: so it asks for
 // the last one first, and then for those halfway.
 std::size_t NcclWatchdog::count_ended() {
   std::size_t ended = 0;
-  std::size_t not_ended = 0;  // the first that is known not to have ended
-  {
-    const std::lock_guard lock(mutex_);
-    not_ended = running().size();
-  }
+  std::size_t not_ended = running_.size();  // the first that is known not to have ended
   for (std::size_t next = not_ended; ended < not_ended; next = ended + (not_ended - ended + 1) / 2) {
-    if (outside_.is_reached(end_at(next - 1))) {
+    if (outside_.is_reached(running_.at(next - 1).end)) {
       ended = next;
     } else {
       not_ended = next - 1;
@@ -156,42 +136,52 @@ std::size_t NcclWatchdog::count_ended() {
 
 // Those that were started together have one event.
 void NcclWatchdog::report_begun() {
-  CudaEvent begin;
-  {
-    const std::lock_guard lock(mutex_);
-    if (running().empty() || !running().front().begin) return;
-    begin = running().front().begin;
-  }
+  const std::size_t size = running_.size();
+  if (size == 0 || !running_.at(0).awaits_begin) return;
+  const CudaEvent& begin = running_.at(0).begin;
   if (!outside_.is_reached(begin)) return;
-  std::vector<WorkSource> begun;
-  {
-    const std::lock_guard lock(mutex_);
-    for (Watched& one : running()) {
-      if (one.begin != begin) break;
-      begun.push_back(one.source);
-      one.begin.reset();
-    }
+  for (std::size_t i = 0; i < size; ++i) {
+    Watched& one = running_.at(i);
+    if (one.begin != begin) break;
+    one.awaits_begin = false;
+    one.source ? one.source->begin() : one.unseen.observer->on_begin(one.unseen);
   }
-  for (const WorkSource& source : begun) source.begin();
 }
 
 void NcclWatchdog::complete(std::size_t count) {
-  if (count == 0) return;
-  std::unique_lock lock(mutex_);
-  const std::span<Watched> first = running().first(count);
-  std::vector<Watched> ended(std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
-  remove_first(count);
-  if (running().empty()) changed_.notify_all();  // for drain()
-  lock.unlock();
-  for (const Watched& one : ended) {
-    if (one.sender >= 0) {
-      one.source.succeed_from(one.sender);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Watched& one = running_.at(i);
+    if (!one.source) {
+      one.unseen.observer->on_end(one.unseen, nullptr);
+    } else if (one.sender >= 0) {
+      one.source->succeed_from(one.sender);
     } else {
-      one.source.succeed();
+      one.source->succeed();
     }
   }
-  lock.lock();
-  ended_.insert(ended_.end(), std::make_move_iterator(ended.begin()), std::make_move_iterator(ended.end()));
+  release(count);
+}
+
+void NcclWatchdog::fail_running() {
+  const std::size_t count = running_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Watched& one = running_.at(i);
+    if (!one.source) {
+      one.unseen.observer->on_end(one.unseen, failure_);
+    } else {
+      one.source->fail(failure_);
+      one.source.reset();  // now: an error that no call has seen is logged at the end of the last Work
+    }
+  }
+  release(count);
+}
+
+void NcclWatchdog::release(std::size_t count) {
+  if (count == 0) return;
+  running_.release(count);
+  if (running_.size() > 0) return;
+  const std::lock_guard lock(mutex_);  // for drain()
+  changed_.notify_all();
 }
 
 void NcclWatchdog::check_running() {
@@ -207,13 +197,16 @@ void NcclWatchdog::check_running() {
         "rank "
         "to connect");
   }
-  std::unique_lock lock(mutex_);
-  if (running().empty()) return;
-  const Watched most_urgent = *std::ranges::min_element(running(), {}, &Watched::deadline);
-  lock.unlock();
+  const std::size_t size = running_.size();
+  if (size == 0) return;
+  std::size_t first = 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if (running_.at(i).deadline < running_.at(first).deadline) first = i;
+  }
+  const Watched& most_urgent = running_.at(first);
   if (!has_passed(most_urgent.deadline)) return;
   outside_.explain_delay(most_urgent.sequence);
-  throw DistNetworkError(most_urgent.begin
+  throw DistNetworkError(most_urgent.awaits_begin
                              ? "the GPU has not come to the operation before its deadline: it still works on "
                                "what was started before it"
                              : "the operation has not ended on the GPU before its deadline: a rank has not "
@@ -227,16 +220,8 @@ void NcclWatchdog::pause(microseconds length) {
 
 void NcclWatchdog::end_group(std::exception_ptr reason) {
   end_.set(reason);
-  reason = outside_.give_up(std::move(reason));
-  std::vector<Watched> ended;
-  {
-    const std::lock_guard lock(mutex_);
-    failure_ = reason;
-    ended.assign(running().begin(), running().end());
-    remove_first(ended.size());
-    changed_.notify_all();
-  }
-  for (const Watched& one : ended) one.source.fail(reason);
+  failure_ = outside_.give_up(std::move(reason));
+  fail_running();
 }
 
 }  // namespace dlaunch::internal

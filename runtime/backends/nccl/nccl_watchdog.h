@@ -10,12 +10,13 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <span>
+#include <optional>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include "dlaunch/backend.h"
 #include "runtime/base/group_end.h"
+#include "runtime/base/slot_queue.h"
 #include "runtime/cuda/cuda_events.h"
 
 namespace dlaunch::internal {
@@ -23,12 +24,14 @@ namespace dlaunch::internal {
 class NcclWatchdog {
  public:
   struct Watched {
-    std::uint64_t sequence;  // 0: a message
-    Deadline deadline;
-    CudaEvent begin;  // null: it is not asked for, or has been reached
-    CudaEvent end;
-    WorkSource source;
-    int sender = -1;  // of a receive
+    std::uint64_t sequence = 0;  // 0: a message
+    Deadline deadline = {};
+    CudaEvent begin = {};
+    bool awaits_begin = false;  // somebody wants to know when the device comes to it
+    CudaEvent end = {};
+    std::optional<WorkSource> source = {};  // none: `unseen`
+    int sender = -1;                        // of a receive
+    UnseenOperation unseen = {};
   };
   // What it asks and does; its thread calls these, without a lock held.
   struct Outside {
@@ -59,9 +62,16 @@ class NcclWatchdog {
     NcclWatchdog& watchdog_;
   };
 
-  // One thread at a time, in the order of the stream. After the end of the group the Work fails at once.
-  // Costs no system call as long as there was another one a moment ago.
-  void watch(Watched one);
+  // One thread at a time, in the order of the stream. After the end of the group the operation fails. Costs
+  // no system call and no lock as long as there was another one a moment ago. What it owns is kept until
+  // later ones need its place.
+  void watch(Watched one) {
+    next() = std::move(one);
+    watch_next();
+  }
+  // The same in two steps, for one that is written in place: it has what an earlier one had there.
+  Watched& next() { return running_.next(); }
+  void watch_next();
   // The end of the group was set: also without running operations it gives up, since one may be about to
   // start.
   void wake() noexcept;
@@ -76,18 +86,16 @@ class NcclWatchdog {
   void run();
   // Returns whether there is something to do; false: the thread has to end.
   bool wait_for_work();
-  // With the mutex held.
-  [[nodiscard]] std::span<Watched> running() { return std::span(running_).subspan(ended_places_); }
   [[nodiscard]] bool has_to_give_up() const;
   [[nodiscard]] bool has_work() const;
-  void remove_first(std::size_t count);
-  void start();
+  void start();  // with the mutex held
   // How many of the first ones have ended.
   std::size_t count_ended();
-  CudaEvent end_at(std::size_t index);
   // The device has come to the first ones.
   void report_begun();
   void complete(std::size_t count);
+  void fail_running();
+  void release(std::size_t count);
   // Throws why the group has to end.
   void check_running();
   void pause(std::chrono::microseconds length);
@@ -100,20 +108,14 @@ class NcclWatchdog {
   std::atomic<std::uint64_t> inside_sequence_ = 0;  // written before the next
   std::atomic<Deadline> inside_until_ = nobody;
 
+  SlotQueue<Watched> running_;  // from watch() to the thread
+  std::exception_ptr failure_;  // of all that comes; the thread's
+
   std::mutex mutex_;
   std::condition_variable changed_;
-  // protected by mutex_
-  std::vector<Watched> running_;  // the first `ended_places_` are empty
-  std::size_t ended_places_ = 0;
-  // Those since the latest watch(), which destroys them: memory that one thread allocates and another one
-  // frees costs both locks.
-  std::vector<Watched> ended_;
-  bool is_stopping_ = false;
+  bool is_stopping_ = false;            // protected by mutex_
   std::atomic<bool> is_asleep_ = true;  // the thread, until it is notified; there may be none yet
-  std::exception_ptr failure_;          // of all that comes
-  std::thread thread_;
-
-  std::vector<Watched> to_destroy_;  // of watch()
+  std::thread thread_;                  // started with mutex_ held
 };
 
 }  // namespace dlaunch::internal

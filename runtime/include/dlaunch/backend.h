@@ -8,9 +8,11 @@
 // To offer all collectives over a new network it is enough to write a Transport: see collective_backend.h.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -77,6 +79,27 @@ struct BackendContext {
   ReportConnection on_connection = {};
 };
 
+// An operation on a stream whose call returns before the operation has ended, and that the program has no Work
+// of: the backend reports to the observer instead, with a copy of this record.
+struct UnseenOperation {
+  class Observer {
+   public:
+    // On the thread of the call, before the others: the backend has taken the operation, and its call will
+    // return an empty Work. Whether on_begin() will follow.
+    virtual void on_start(UnseenOperation& operation, bool reports_begin) noexcept = 0;
+    virtual void on_begin(const UnseenOperation& operation) noexcept = 0;  // the device has come to it
+    // Once, on any thread. Null: success. The observer lives until then.
+    virtual void on_end(const UnseenOperation& operation, const std::exception_ptr& error) noexcept = 0;
+
+   protected:
+    ~Observer() = default;
+  };
+
+  Observer* observer = nullptr;
+  bool is_taken = false;                 // written by the observer
+  std::array<std::byte, 48> notes = {};  // the observer's own
+};
+
 // One call of a collective, as the group has checked and numbered it.
 struct Operation {
   std::uint64_t sequence;  // from 1, the same on all ranks
@@ -85,6 +108,9 @@ struct Operation {
   // Of the calls that a layer above has made of one, all with its sequence number: counts from 0, in their
   // order.
   std::uint16_t part = 0;
+  // Null: the Work is wanted. Else a backend whose operations run on streams may take it (above), once. Valid
+  // during the call.
+  UnseenOperation* unseen = nullptr;
 };
 
 // Separates the messages between two ranks. Tags below 2^32 are the program's, higher ones the library's own:
@@ -196,7 +222,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly, or a
 // backend may get a new dtype or reduction. A module built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 20;
+inline constexpr std::uint32_t backend_abi_version = 21;
 
 // Of a backend whose own launcher has formed a world of processes (mpirun): a program need then name neither
 // its ranks nor a store.

@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -92,7 +95,8 @@ struct NcclWatchdogTest : testing::Test {
 
   Work watch(const CudaEvent& event, std::uint64_t sequence = 1, milliseconds timeout = seconds(60)) {
     const WorkSource source;
-    watchdog.watch({sequence, deadline_after(timeout), {}, event, source});
+    watchdog.watch(
+        {.sequence = sequence, .deadline = deadline_after(timeout), .end = event, .source = source});
     return source.work();
   }
 };
@@ -114,10 +118,74 @@ TEST_F(NcclWatchdogTest, CompletesWorksWhenTheirEndIsReached) {
 
 TEST_F(NcclWatchdogTest, OneToWhichTheDeviceHasNotComeIsLateForAnotherReason) {
   const WorkSource source;
-  watchdog.watch({1, deadline_after(milliseconds(1)), world.event(), world.event(), source});
+  watchdog.watch({.sequence = 1,
+                  .deadline = deadline_after(milliseconds(1)),
+                  .begin = world.event(),
+                  .awaits_begin = true,
+                  .end = world.event(),
+                  .source = source});
   EXPECT_EQ(ending(source.work()),
             "the GPU has not come to the operation before its deadline: it still works on what was started "
             "before it");
+}
+
+// What a group is told of operations that the program has no Work of.
+class Observer final : public UnseenOperation::Observer {
+ public:
+  void on_start(UnseenOperation& /*operation*/, bool /*reports_begin*/) noexcept override {}
+  void on_begin(const UnseenOperation& operation) noexcept override { note(operation, "begins"); }
+  void on_end(const UnseenOperation& operation, const std::exception_ptr& error) noexcept override {
+    try {
+      if (error) std::rethrow_exception(error);
+      note(operation, "ends");
+    } catch (const DistError& e) {
+      note(operation, e.reason());
+    }
+  }
+  // When there are so many lines.
+  std::vector<std::string> lines(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, seconds(20), [&] { return lines_.size() >= count; });
+    return lines_;
+  }
+
+ private:
+  void note(const UnseenOperation& operation, const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(std::to_string(static_cast<int>(operation.notes[0])) + " " + what);
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> lines_;
+};
+
+TEST_F(NcclWatchdogTest, ReportsOperationsWithoutAWorkToTheirObserver) {
+  Observer observer;
+  const auto start = [&](int number, const CudaEvent& begin, const CudaEvent& ended) {
+    UnseenOperation operation{.observer = &observer};
+    operation.notes[0] = static_cast<std::byte>(number);
+    NcclWatchdog::Watched& next = watchdog.next();
+    next = {.deadline = deadline_after(seconds(60)),
+            .begin = begin,
+            .awaits_begin = true,
+            .end = ended,
+            .unseen = operation};
+    watchdog.watch_next();
+  };
+  const CudaEvent begin = world.event();
+  const CudaEvent ended = world.event();
+  start(1, begin, ended);
+  start(2, world.event(), world.event());
+  world.reach(begin);
+  EXPECT_EQ(observer.lines(1), std::vector<std::string>{"1 begins"});
+  world.reach(ended);
+  EXPECT_EQ(observer.lines(2), (std::vector<std::string>{"1 begins", "1 ends"}));
+  world.fail("it died");
+  EXPECT_EQ(observer.lines(3), (std::vector<std::string>{"1 begins", "1 ends", "2 it died"}));
+  start(3, world.event(), world.event());
+  EXPECT_EQ(observer.lines(4).back(), "3 it died");
 }
 
 TEST_F(NcclWatchdogTest, TheEndOfManyIsFoundByFewQueries) {
@@ -209,7 +277,10 @@ TEST(NcclWatchdog, ItsEndIsAnErrorOfRunningOperations) {
   const WorkSource source;
   {
     NcclWatchdog watchdog(end, world.outside());
-    watchdog.watch({1, deadline_after(seconds(60)), {}, world.event(), source});
+    watchdog.watch({.sequence = 1,
+                    .deadline = deadline_after(seconds(60)),
+                    .end = world.event(),
+                    .source = source});
     EXPECT_FALSE(watchdog.drain(deadline_after(milliseconds(1))));
   }
   EXPECT_EQ(ending(source.work()), "the group was destroyed before the operation had ended");
