@@ -423,6 +423,7 @@ if(TARGET dlaunch_cuda AND TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE 
       runtime/backends/nccl/nccl_graphs_test.cpp
       runtime/backends/nccl/nccl_groups_test.cpp
       runtime/backends/nccl/nccl_records_test.cpp
+      runtime/backends/nccl/nccl_split_test.cpp
       runtime/backends/nccl/nccl_streams_test.cpp
     LIBS dlaunch_runtime dlaunch_agent dlaunch_store_host cuda_double
     ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)

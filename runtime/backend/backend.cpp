@@ -65,6 +65,8 @@ void Backend::begin_together() {}
 void Backend::end_together() {}
 void Backend::enter(std::uint64_t) noexcept {}
 void Backend::explain_delay(std::uint64_t) {}
+bool Backend::is_split_for_groups() { return false; }
+void Backend::split_without_this_rank(Deadline /*deadline*/, const LossCheck& /*check*/) {}
 void Backend::check() {}
 void Backend::leave(Deadline) noexcept {}
 std::vector<int> Backend::departed() { return {}; }

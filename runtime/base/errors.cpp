@@ -52,6 +52,14 @@ std::exception_ptr with_words(const std::exception_ptr& error, const std::string
   return same_kind(error, [&](const DistError& e) { return Remade{words + e.reason(), e.context()}; });
 }
 
+std::exception_ptr with_peer(const std::exception_ptr& error, int peer) {
+  return same_kind(error, [peer](const DistError& e) {
+    ErrorContext context = e.context();
+    context.peer = peer;
+    return Remade{e.reason(), context};
+  });
+}
+
 int departed_peer(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

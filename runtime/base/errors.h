@@ -16,6 +16,9 @@ std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContex
 // The same kind of error at the same place, with `words` before its reason.
 std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words);
 
+// The same error with another number for the peer: ranks have one in each group.
+std::exception_ptr with_peer(const std::exception_ptr& error, int peer);
+
 // The beginnings of reasons for the loss of a peer: it left the group in order, ended without a goodbye
 // message, or reported that it gives up.
 inline constexpr const char* left_the_group = "it has left the group";

@@ -165,13 +165,13 @@ void add_backend(std::vector<GroupImpl::DeviceBackend>& backends, const ChosenMo
   std::vector<GroupImpl::DeviceBackend> staged;
   for (const Device::Kind device : chosen.devices) {
     if (is_staged(*chosen.module, device)) {
-      staged.push_back({device, std::make_shared<StagedBackend>(made, rank)});
+      staged.push_back({device, std::make_shared<StagedBackend>(made, rank), chosen.module});
     } else {
-      backends.push_back({device, made});
+      backends.push_back({device, made, chosen.module});
       is_on_no_device = false;
     }
   }
-  if (is_on_no_device) backends.push_back({std::nullopt, made});
+  if (is_on_no_device) backends.push_back({std::nullopt, made, chosen.module});
   backends.insert(backends.end(), staged.begin(), staged.end());
 }
 
@@ -186,7 +186,8 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
                                                     const std::shared_ptr<Store>& keys,
                                                     const GroupDescription& group, Deadline deadline,
                                                     const std::string& master_host,
-                                                    const std::function<void()>& check) {
+                                                    const std::function<void()>& check,
+                                                    const SplitSource& split) {
   std::vector<GroupImpl::DeviceBackend> backends;
   for (const ChosenModule& chosen : modules) {
     const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys), check);
@@ -198,6 +199,10 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
     context.on_connection = [ranks = group.ranks](int peer, int socket) {
       record_link(ranks.empty() ? peer : ranks[static_cast<std::size_t>(peer)], socket);
     };
+    if (chosen.module == split.module) {
+      context.parent = split.backend;
+      context.parent_ranks = group.ranks;
+    }
     if (chosen.module->uses_control_plane) {
       if (!backends.empty()) context.control_plane = backends.front().backend;
       context.lasting_store = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys),

@@ -29,12 +29,19 @@ std::string checked_name(Registry& registry, std::string_view text);
 // The same text for the same modules and devices: "cpu:gloo,cuda:nccl".
 std::string in_words(const std::vector<ChosenModule>& modules);
 
+// A backend of the default group from which that of a new group is made, together with all its ranks.
+struct SplitSource {
+  const BackendModule* module = nullptr;  // null: there is none
+  std::shared_ptr<Backend> backend = {};
+};
+
 // Makes each module's backend, in this order. `check`: as backend_store's. REQUIRES: all ranks of the group
 // do the same concurrently.
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
                                                     const GroupDescription& group, Deadline deadline,
                                                     const std::string& master_host,
-                                                    const std::function<void()>& check);
+                                                    const std::function<void()>& check,
+                                                    const SplitSource& split = {});
 
 }  // namespace dlaunch::internal

@@ -227,8 +227,8 @@ DefaultGroup DefaultGroupInit::form(const LivenessSocket* liveness_socket, std::
   }
   if (rank == 0) warn_of_levels(made.peers);
   made.master_host = meeting_point(description.hosts, self_.master.host);
-  forming->detect_failures(made.peers, self_.store_is_served ? std::nullopt : std::optional(0),
-                           liveness_socket);
+  forming->detect_failures(description.ranks, made.peers,
+                           self_.store_is_served ? std::nullopt : std::optional(0), liveness_socket);
   std::vector<GroupImpl::DeviceBackend> backends;
   try {
     backends = forming->connect(modules_, description, made.master_host);

@@ -1,6 +1,7 @@
 #include "runtime/group/group_impl.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -96,6 +97,14 @@ std::vector<std::shared_ptr<Backend>> GroupImpl::all_backends() const {
   for (const DeviceBackend& entry : backends_) {
     if (std::ranges::find(result, entry.backend) == result.end()) result.push_back(entry.backend);
   }
+  return result;
+}
+
+std::vector<GroupImpl::DeviceBackend> GroupImpl::split_sources() const {
+  const std::lock_guard lock(state_mutex_);
+  std::vector<DeviceBackend> result;
+  std::ranges::copy_if(backends_, std::back_inserter(result),
+                       [](const DeviceBackend& entry) { return entry.backend->is_split_for_groups(); });
   return result;
 }
 

@@ -31,6 +31,7 @@ class GroupImpl final : private UnseenOperation::Observer {
   struct DeviceBackend {
     std::optional<Device::Kind> device;  // none: it is the control plane of the others only
     std::shared_ptr<Backend> backend;    // may serve several devices
+    const BackendModule* module = nullptr;
   };
   // The owner of a message's tag: equal numbers of two owners are different tags.
   enum class Tags : std::uint8_t { program, objects, breakpoints };
@@ -125,6 +126,8 @@ class GroupImpl final : private UnseenOperation::Observer {
   // Under DebugLevel::detail: returns when all ranks make this call, which is one of the compared calls.
   // Throws DistNetworkError if they do not.
   void compare_call(const std::string& call, Deadline deadline, const ErrorContext& context);
+  // The backends from which those of new groups are made, together with all ranks.
+  [[nodiscard]] std::vector<DeviceBackend> split_sources() const;
   // Throws DistNetworkError if one of these ranks is known to be lost.
   void throw_if_lost(std::span<const int> ranks) const;
   // A call to the store has failed. Throws DistNetworkError if the rank that served the store is lost (the
@@ -169,8 +172,8 @@ class GroupImpl final : private UnseenOperation::Observer {
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                            OperationTrace trace);
   void follow_on_device(const Work& inner, const RecordMark& mark) const;
-  // In group_unseen.cpp: operations that go on after their call has returned, and that the program has no Work
-  // of.
+  // In group_unseen.cpp: operations that go on after their call has returned, and that the program has no
+  // Work of.
   void finish_unseen(const Work& inner, const ErrorContext& context, OperationTrace trace);
   void fail_unseen(const std::exception_ptr& raw, const ErrorContext& context);
   struct UnseenNotes;

@@ -29,6 +29,20 @@ std::vector<int> checked_members(std::vector<int> ranks, int world_size) {
   return ranks;
 }
 
+namespace {
+
+// With local synchronization the other ranks do not come.
+SplitSource split_source(const std::vector<ChosenModule>& modules, const GroupImpl& all, bool is_local) {
+  if (is_local) return {};
+  for (const GroupImpl::DeviceBackend& source : all.split_sources()) {
+    const auto is_same = [&](const ChosenModule& chosen) { return chosen.module == source.module; };
+    if (std::ranges::any_of(modules, is_same)) return {source.module, source.backend};
+  }
+  return {};
+}
+
+}  // namespace
+
 GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewGroupOptions& options,
                      const GroupImpl& all) {
   const GroupDescription& parent = all.description();
@@ -49,7 +63,8 @@ GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewG
     }
   }
   std::vector<ChosenModule> modules = choose_modules(registry(), description.backend);
-  return {std::move(description), std::move(modules)};
+  SplitSource split = split_source(modules, all, options.use_local_synchronization);
+  return {std::move(description), std::move(modules), std::move(split)};
 }
 
 // FNV-1a

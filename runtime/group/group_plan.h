@@ -14,6 +14,7 @@ namespace dlaunch::internal {
 struct GroupPlan {
   GroupDescription description;
   std::vector<ChosenModule> modules;
+  SplitSource split = {};  // all ranks of the default group take part
 };
 
 // `ranks`: in the default group `all`; empty: all of them. Throws DistError if an argument is wrong.

@@ -1,10 +1,12 @@
 #include "runtime/group/group_rendezvous.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
 #include "runtime/record/recorder.h"
 
 namespace dlaunch::internal {
@@ -21,15 +23,30 @@ bool is_store_error(const std::exception_ptr& error) {
   }
 }
 
+// -1: it is none of them. No ranks: all.
+int rank_among(std::span<const int> ranks, int rank) {
+  const auto found = std::ranges::find(ranks, rank);
+  if (ranks.empty()) return rank;
+  return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
+}
+
 }  // namespace
 
-void GroupRendezvous::detect_failures(const std::vector<PeerInfo>& peers, std::optional<int> server,
-                                      const LivenessSocket* liveness_socket) {
+void GroupRendezvous::detect_failures(std::span<const int> group, const std::vector<PeerInfo>& peers,
+                                      std::optional<int> server, const LivenessSocket* liveness_socket) {
+  const auto entry = [&](int rank) {
+    return FailureDetector::Member{rank, peers[static_cast<std::size_t>(rank)]};
+  };
   std::vector<FailureDetector::Member> members;
-  members.reserve(options_.members.size());
-  for (const int rank : options_.members) members.push_back({rank, peers[static_cast<std::size_t>(rank)]});
-  detector_.emplace(FailureDetector::Options{keys_, std::move(members), options_.rank, server,
-                                             liveness_socket, options_.check});
+  members.reserve(group.size());
+  for (const int rank : group) members.push_back(entry(rank));
+  detector_.emplace(FailureDetector::Options{.keys = keys_,
+                                             .members = std::move(members),
+                                             .self = rank_among(group, options_.self),
+                                             .server = server,
+                                             .liveness_socket = liveness_socket,
+                                             .extra_check = options_.check,
+                                             .outsider = entry(options_.self)});
 }
 
 void GroupRendezvous::check() {
@@ -45,8 +62,16 @@ std::vector<PeerInfo> GroupRendezvous::meet() {
 
 std::vector<GroupImpl::DeviceBackend> GroupRendezvous::connect(const std::vector<ChosenModule>& modules,
                                                                const GroupDescription& group,
-                                                               const std::string& master_host) {
-  return make_backends(modules, keys_, group, options_.deadline, master_host, [this] { check(); });
+                                                               const std::string& master_host,
+                                                               const SplitSource& split) {
+  const auto check_by_rank = [this, &ranks = group.ranks] {
+    try {
+      check();
+    } catch (const DistNetworkError& e) {
+      std::rethrow_exception(with_peer(std::current_exception(), rank_among(ranks, e.context().peer)));
+    }
+  };
+  return make_backends(modules, keys_, group, options_.deadline, master_host, check_by_rank, split);
 }
 
 void GroupRendezvous::report_failure(const std::exception_ptr& error,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,21 +28,22 @@ class GroupRendezvous {
   GroupRendezvous(const GroupRendezvous&) = delete;
   GroupRendezvous& operator=(const GroupRendezvous&) = delete;
 
-  // From now on check() also finds members whose process has ended. `peers`: by the numbers in
-  // RendezvousOptions::members. `server`: the member that serves the store, if any does. REQUIRES: the
-  // liveness socket lives as long.
-  void detect_failures(const std::vector<PeerInfo>& peers, std::optional<int> server,
-                       const LivenessSocket* liveness_socket);
+  // From now on check() also finds members of the group whose process has ended. `group`: their ranks, as
+  // RendezvousOptions has them; `peers`: by these numbers. `server`: the member that serves the store, if any
+  // does. REQUIRES: the liveness socket lives as long.
+  void detect_failures(std::span<const int> group, const std::vector<PeerInfo>& peers,
+                       std::optional<int> server, const LivenessSocket* liveness_socket);
   // Throws DistNetworkError if a member is lost.
   void check();
 
   // As rendezvous(), with check() instead of the options' own.
   std::vector<PeerInfo> meet();
 
-  // Makes the backends of the group, with check() during the waits. REQUIRES: this rank is a member.
+  // Makes the backends of the group, with check() during the waits. An error names a peer by its rank in the
+  // group. REQUIRES: this rank is a member.
   std::vector<GroupImpl::DeviceBackend> connect(const std::vector<ChosenModule>& modules,
-                                                const GroupDescription& group,
-                                                const std::string& master_host);
+                                                const GroupDescription& group, const std::string& master_host,
+                                                const SplitSource& split = {});
 
   // connect() has thrown `error`: the other members are informed. If the error is that the store was lost
   // before the deadline, explain_lost_store() is called first; it may throw the error that is the

@@ -155,13 +155,13 @@ void World::init_with(const InitOptions& options) {
 
 namespace {
 
-// A rank that is not a member only compares its statement. It may come after the members have left, and with
+// A rank that does not wait only compares its statement. It may come after the members have left, and with
 // them the rank that served the store: then there is nothing to compare with.
-void meet_members(GroupRendezvous& forming, const CoordinatedCall& call, bool is_member) {
+void meet_members(GroupRendezvous& forming, const CoordinatedCall& call, bool waits) {
   try {
     forming.meet();
   } catch (const StoreError& lost) {
-    if (is_member || lost.error().kind == ErrorKind::timeout) throw;
+    if (waits || lost.error().kind == ErrorKind::timeout) throw;
     try {
       call.all().explain_lost_store(lost.what(), call.context());
     } catch (const DistNetworkError& e) {
@@ -213,27 +213,35 @@ std::shared_ptr<GroupImpl> World::form_group(const CoordinatedCall& call, const 
   const GroupDescription& group = plan.description;
   GroupImpl& all = call.all();
   const bool is_member = group.rank >= 0;
+  const bool is_split = plan.split.module != nullptr;
+  const std::vector<int>& waiting = is_split ? all.description().ranks : group.ranks;
   const Timeout limit = timeout_from_now(group.timeout);
   GroupRendezvous forming(keys, {.call = call.context().operation,
                                  .statement = "the ranks " + comma_separated(group.ranks) +
                                               " and the backend " + in_words(plan.modules),
                                  .self = call.self(),
-                                 .rank = group.rank,
-                                 .members = group.ranks,
+                                 .rank = is_split ? call.self() : group.rank,
+                                 .members = waiting,
                                  .hosts = all.description().hosts,
                                  .deadline = limit.deadline(),
-                                 .check = [&] { all.throw_if_lost(group.ranks); }});
-  forming.detect_failures(default_->peers, {}, liveness_socket_.get());
+                                 .check = [&] { all.throw_if_lost(waiting); }});
+  forming.detect_failures(group.ranks, default_->peers, {}, liveness_socket_.get());
   CallRecord record(call, group.ranks.size(), group_count(), limit);
-  meet_members(forming, call, is_member);
+  meet_members(forming, call, is_member || is_split);
   std::vector<GroupImpl::DeviceBackend> backends;
-  if (is_member) {
+  if (is_member || is_split) {
     try {
-      backends = forming.connect(plan.modules, group, default_->master_host);
+      if (is_member) {
+        backends = forming.connect(plan.modules, group, default_->master_host, plan.split);
+      } else {
+        plan.split.backend->split_without_this_rank(limit.deadline(), [&] { forming.check(); });
+      }
     } catch (...) {
       const std::exception_ptr error = std::current_exception();
       forming.report_failure(error, [&] { all.explain_lost_store(reason_of(error), call.context()); });
-      throw;
+      const int peer = peer_of(error);
+      if (!is_member || peer < 0 || static_cast<std::size_t>(peer) >= group.ranks.size()) throw;
+      std::rethrow_exception(with_peer(error, group.ranks[static_cast<std::size_t>(peer)]));
     }
   }
   std::shared_ptr<GroupImpl> made = make_group(group, std::move(backends), keys, identity, !preset_);

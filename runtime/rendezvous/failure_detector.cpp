@@ -55,6 +55,7 @@ void FailureDetector::check() {
   } catch (const DistNetworkError& e) {
     throw_loss(publish({e.context().peer, e.context().host, e.reason()}));
   }
+  if (options_.self < 0) return;
   for (const int index : monitored_by(options_.self, static_cast<int>(options_.members.size()))) {
     const Member& other = member(index);
     if (!is_gone(other.info, self().info)) continue;
@@ -65,8 +66,8 @@ void FailureDetector::check() {
 void FailureDetector::report(const std::exception_ptr& error) noexcept {
   try {
     const int peer = peer_of(error);
-    const bool blames =
-        peer >= 0 && static_cast<std::size_t>(peer) < options_.members.size() && peer != options_.self;
+    const bool blames = options_.self >= 0 && peer >= 0 && peer != options_.self &&
+                        static_cast<std::size_t>(peer) < options_.members.size();
     const Member& blamed = blames ? member(peer) : self();
     publish({blamed.name, blamed.info.host, (blames ? "" : "it gave up: ") + reason_of(error)});
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the others detect it themselves

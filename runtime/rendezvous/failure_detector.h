@@ -42,16 +42,17 @@ inline const std::string lost_with_the_store = "it is gone, and with it the stor
 class FailureDetector {
  public:
   struct Member {
-    int name;  // its rank, for messages
-    PeerInfo info;
+    int name = -1;  // its rank, for messages
+    PeerInfo info = {};
   };
   struct Options {
     std::shared_ptr<Store> keys;  // the group's
     std::vector<Member> members;
-    int self;                                         // the index among them, as the next one
+    int self;                                         // the index among them, as the next one; -1: no member
     std::optional<int> server = {};                   // the member that serves the store, if any
     const LivenessSocket* liveness_socket = nullptr;  // this process's
     std::function<void()> extra_check = {};           // called too; what it throws is a loss
+    Member outsider = {};                             // this process, if it is no member
   };
   // REQUIRES: the liveness socket lives as long.
   explicit FailureDetector(Options options) : options_(std::move(options)) {}
@@ -76,7 +77,9 @@ class FailureDetector {
   [[nodiscard]] const Member& member(int index) const {
     return options_.members[static_cast<std::size_t>(index)];
   }
-  [[nodiscard]] const Member& self() const { return member(options_.self); }
+  [[nodiscard]] const Member& self() const {
+    return options_.self < 0 ? options_.outsider : member(options_.self);
+  }
 
   const Options options_;
 };

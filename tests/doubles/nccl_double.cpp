@@ -5,9 +5,12 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +34,7 @@ struct ncclComm {
   std::shared_ptr<CommunicatorState> state;
   std::atomic<bool> is_revoked = false;
   std::atomic<int> inside = 0;  // threads
+  std::uint64_t splits = 0;     // that this rank has come to
   std::mutex mutex;
   // protected by mutex
   std::vector<Operator> operators;
@@ -123,6 +127,20 @@ Operator operator_of(ncclComm_t communicator, ncclRedOp_t op) {
   return communicator->operators[static_cast<std::size_t>(op) - ncclNumOps];
 }
 
+// The communicator of a rank, when all ranks are there.
+ncclResult_t join(doubles::WorldName name, int rank, int ranks, ncclComm_t* made) {
+  auto communicator = std::make_unique<ncclComm>();
+  communicator->state = std::make_shared<CommunicatorState>(name, rank, ranks);
+  doubles::World& world = communicator->state->world;
+  if (!Inside(communicator.get()).wait_until([&] { return world.join(); })) return ncclInternalError;
+  if (world.rank_on_same_device() >= 0) {
+    std::fprintf(stderr, "NCCL double: duplicate GPU detected\n");
+    return ncclInvalidUsage;
+  }
+  *made = communicator.release();
+  return ncclSuccess;
+}
+
 }  // namespace
 
 extern "C" {
@@ -159,16 +177,20 @@ DOUBLE ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniq
   std::memcpy(&name, &id, sizeof name);
   if (ranks < 1 || static_cast<std::size_t>(ranks) > doubles::most_ranks) return ncclInvalidArgument;
   if (config != nullptr && config->blocking == 0) return ncclInvalidArgument;
-  auto communicator = std::make_unique<ncclComm>();
-  communicator->state = std::make_shared<CommunicatorState>(name, rank, ranks);
+  return join(name, rank, ranks, made);
+}
+DOUBLE ncclResult_t ncclCommSplit(ncclComm_t communicator, int color, int key, ncclComm_t* made,
+                                  ncclConfig_t* config) {
+  if (config != nullptr && config->blocking == 0) return ncclInvalidArgument;
+  const Inside inside(communicator);
+  *made = nullptr;
   doubles::World& world = communicator->state->world;
-  if (!Inside(communicator.get()).wait_until([&] { return world.join(); })) return ncclInternalError;
-  if (world.rank_on_same_device() >= 0) {
-    std::fprintf(stderr, "NCCL double: duplicate GPU detected\n");
-    return ncclInvalidUsage;
-  }
-  *made = communicator.release();
-  return ncclSuccess;
+  if (doubles::planned_fault(world.rank(), launches + 1) == doubles::Fault::crash) kill(getpid(), SIGKILL);
+  const auto place =
+      world.split(++communicator->splits, color, key,
+                  [&](const std::function<bool()>& is_over) { return inside.wait_until(is_over); });
+  if (communicator->state->is_aborted) return ncclInternalError;
+  return place ? join(place->name, place->rank, place->size, made) : ncclSuccess;
 }
 DOUBLE ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* result) {
   *result = communicator->state->error;

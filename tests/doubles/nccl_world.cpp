@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/doubles/cuda_device.h"
 
@@ -67,6 +69,35 @@ bool World::all_have_connected() {
   page(rank_).has_connected = true;
   return std::all_of(page_->ranks.begin(), page_->ranks.begin() + size_,
                      [](const RankPage& one) { return one.has_connected.load(); });
+}
+
+std::optional<World::Place> World::split(std::uint64_t number, int color, int key,
+                                         const std::function<bool(const std::function<bool()>&)>& wait) {
+  const auto all_are_at = [&](std::atomic<std::uint64_t> RankPage::*counter, std::uint64_t least) {
+    return wait([this, counter, least] {
+      return std::all_of(page_->ranks.begin(), page_->ranks.begin() + size_,
+                         [&](RankPage& one) { return (one.*counter).load() >= least; });
+    });
+  };
+  RankPage& own = page(rank_);
+  if (!all_are_at(&RankPage::split_read, number - 1)) return std::nullopt;
+  own.split = {color, key, {}};
+  own.split_posted = number;
+  if (!all_are_at(&RankPage::split_posted, number)) return std::nullopt;
+  std::vector<std::pair<int, int>> order;  // key and rank
+  for (int rank = 0; rank < size_; ++rank) {
+    if (page(rank).split.color == color) order.emplace_back(page(rank).split.key, rank);
+  }
+  std::ranges::sort(order);
+  const int first = order.front().second;
+  if (color >= 0 && first == rank_) own.split.name = create();
+  own.split_named = number;
+  if (!all_are_at(&RankPage::split_named, number)) return std::nullopt;
+  const WorldName name = page(first).split.name;
+  own.split_read = number;
+  if (color < 0) return std::nullopt;
+  const auto place = std::ranges::find(order, std::pair(key, rank_));
+  return Place{name, static_cast<int>(place - order.begin()), static_cast<int>(order.size())};
 }
 
 int World::rank_on_same_device() const {

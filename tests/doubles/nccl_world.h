@@ -8,10 +8,25 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 
 namespace doubles {
 
 inline constexpr std::size_t most_ranks = 16;
+
+// Names a page that this process holds, within the 128 bytes of a unique id.
+struct WorldName {
+  pid_t process;
+  int descriptor;
+};
+
+// What a rank gives to a split, and what the first rank of a color makes in it.
+struct SplitPart {
+  int color;
+  int key;
+  WorldName name;
+};
 
 // What a rank gives to a collective; all ranks must have the same `kind`, `dtype`, `op`, `root` and `count`.
 struct Contribution {
@@ -42,17 +57,17 @@ struct RankPage {
   std::atomic<std::uint64_t> posted;
   std::atomic<std::uint64_t> read;
   Contribution contribution;  // to the latest one: the next begins when all have read it
+  // How many splits this rank has come to, in how many it has made the page of its color if it had to, and of
+  // how many it has read the others' parts.
+  std::atomic<std::uint64_t> split_posted;
+  std::atomic<std::uint64_t> split_named;
+  std::atomic<std::uint64_t> split_read;
+  SplitPart split;
   std::array<Channel, most_ranks> to;
 };
 
 struct WorldPage {
   std::array<RankPage, most_ranks> ranks;
-};
-
-// Names a page that this process holds, within the 128 bytes of a unique id.
-struct WorldName {
-  pid_t process;
-  int descriptor;
 };
 
 class World {
@@ -69,6 +84,15 @@ class World {
   bool join();
   // This rank has come to a collective. Whether all have: the first one connects them. Does not wait.
   bool all_have_connected();
+  // Where this rank is in a split of all ranks with this number, from 1; `wait` returns false if it has to
+  // give up: then it has none. A rank without a color has none, too.
+  struct Place {
+    WorldName name;
+    int rank;
+    int size;
+  };
+  std::optional<Place> split(std::uint64_t number, int color, int key,
+                             const std::function<bool(const std::function<bool()>&)>& wait);
   // Another rank with the same device; -1: none. REQUIRES: join() was true.
   [[nodiscard]] int rank_on_same_device() const;
   [[nodiscard]] const std::byte* memory_of(int rank, std::uint64_t offset) const {

@@ -60,8 +60,12 @@ NcclBackend::NcclBackend(const BackendContext& context)
       events_(nccl_),
       watchdog_(end_, outside()) {
   if (!store_) throw DistBackendError("this backend needs the store for longer than the group is formed");
-  if (named_device_)
+  if (context.parent) {
+    auto& parent = dynamic_cast<NcclBackend&>(*context.parent);
+    adopt(parent.split(context.parent_ranks.front(), rank_, context.deadline, context.check));
+  } else if (named_device_) {
     connect(choose_device(nccl_, named_device_), context.store, context.deadline, context.check);
+  }
 }
 
 NcclBackend::~NcclBackend() {
@@ -73,10 +77,38 @@ void NcclBackend::connect(int device, BackendStore& store, Deadline deadline, co
   const NcclPlace place{rank_, size_, device_identity(nccl_, device),
                         may_share_devices(NcclLibrary::get().version())};
   const std::string id = share_unique_id(store, place, deadline, [this] { return unique_id(nccl_); });
-  communicator_ = std::make_unique<NcclCommunicator>(
-      nccl_, id, rank_, size_, device, patience(deadline, check, "the ranks did not connect their GPUs"));
+  adopt(std::make_unique<NcclCommunicator>(
+      nccl_, id, rank_, size_, device, patience(deadline, check, "the ranks did not connect their GPUs")));
+}
+
+void NcclBackend::adopt(std::unique_ptr<NcclCommunicator> made) {
+  communicator_ = std::move(made);
   connected_ = communicator_.get();
-  device_ = device;
+  device_ = communicator_->device();
+}
+
+std::unique_ptr<NcclCommunicator> NcclBackend::split(int color, int key, Deadline deadline,
+                                                     const LossCheck& check) {
+  try {
+    const std::unique_lock lock(mutex_);
+    end_.throw_if_set();
+    const DeviceScope scope(nccl_, device_);
+    return communicator_->split(color, key, [&] {
+      // What has ended this group has another number there for the rank that is lost: the check comes first.
+      const bool has_ended = end_.is_set();
+      if (check) check();
+      if (has_ended) throw DistNetworkError("the default group has failed");
+      if (has_passed(deadline))
+        throw DistNetworkError("the ranks did not make the new group's communicator before the deadline");
+    });
+  } catch (const DistError& e) {
+    abort("a new group could not be made of this one: " + e.reason());
+    throw;
+  }
+}
+
+void NcclBackend::split_without_this_rank(Deadline deadline, const LossCheck& check) {
+  (void)split(NcclCommunicator::no_color, rank_, deadline, check);
 }
 
 NcclCommunicator& NcclBackend::communicator(int device, Deadline deadline) {

@@ -27,7 +27,8 @@ namespace dlaunch::internal {
 
 class NcclBackend final : public Backend {
  public:
-  // With a device named, the ranks connect at once; else at the first operation.
+  // With a device named, the ranks connect at once, by a split of the parent's communicator if there is one;
+  // else at the first operation.
   explicit NcclBackend(const BackendContext& context);
   ~NcclBackend() override;
   NcclBackend(const NcclBackend&) = delete;
@@ -51,6 +52,8 @@ class NcclBackend final : public Backend {
   Work send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) override;
   Work recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) override;
   std::string why_not(const CallSubject& call) override;
+  bool is_split_for_groups() override { return named_device_.has_value(); }  // then the ranks have connected
+  void split_without_this_rank(Deadline deadline, const LossCheck& check) override;
   void begin_together() override;
   void end_together() override;
   void abort(const std::string& reason) noexcept override;
@@ -114,6 +117,9 @@ class NcclBackend final : public Backend {
   [[nodiscard]] bool is_capturing(int device) const;
 
   void connect(int device, BackendStore& store, Deadline deadline, const LossCheck& check);
+  void adopt(std::unique_ptr<NcclCommunicator> made);
+  // Together with all ranks, see NcclCommunicator::split(). An error ends this group as well.
+  std::unique_ptr<NcclCommunicator> split(int color, int key, Deadline deadline, const LossCheck& check);
   NcclCommunicator& communicator(int device, Deadline deadline);
   [[nodiscard]] NcclPatience patience(Deadline deadline, const LossCheck& check, std::string waits_for);
   [[nodiscard]] NcclWatchdog::Outside outside();

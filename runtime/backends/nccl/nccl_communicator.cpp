@@ -31,23 +31,41 @@ ncclResult_t result_of(std::function<ncclResult_t()> call, std::function<void(nc
 
 NcclCommunicator::NcclCommunicator(const NcclFunctions& nccl, const std::string& unique_id, int rank,
                                    int size, int device, const NcclPatience& patience)
-    : nccl_(nccl), device_(device) {
+    : NcclCommunicator(nccl, device) {
   ncclUniqueId id{};
   if (unique_id.size() != sizeof id) throw DistBackendError("rank 0 has another version of NCCL");
   std::memcpy(&id, unique_id.data(), sizeof id);
+  const auto init = [&nccl, id, rank, size](ncclComm_t* made, ncclConfig_t* config) {
+    return nccl.ncclCommInitRankConfig(made, size, id, rank, config);
+  };
+  make("ncclCommInitRankConfig", init, patience);
+}
+
+std::unique_ptr<NcclCommunicator> NcclCommunicator::split(int color, int key, const NcclPatience& patience) {
+  std::unique_ptr<NcclCommunicator> part(new NcclCommunicator(nccl_, device_));
+  const auto split = [&nccl = nccl_, handle = handle_.load(), color, key](ncclComm_t* made,
+                                                                          ncclConfig_t* config) {
+    return nccl.ncclCommSplit(handle, color, key, made, config);
+  };
+  part->make("ncclCommSplit", split, patience);
+  return part->handle_ != nullptr ? std::move(part) : nullptr;
+}
+
+void NcclCommunicator::make(const char* call, const Make& make, const NcclPatience& patience) {
   const auto made = std::make_shared<ncclComm_t>();
-  const auto make = [made, &nccl, id, rank, size, device]() -> ncclResult_t {
+  const auto make_here = [made, make, &nccl = nccl_, device = device_]() -> ncclResult_t {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
     if (nccl.cudaSetDevice(device) != cudaSuccess) return ncclUnhandledCudaError;
-    return nccl.ncclCommInitRankConfig(made.get(), size, id, rank, &config);
+    return make(made.get(), &config);
   };
   // Nobody knows a communicator that is ready too late.
-  const auto abandoned = [made, &nccl](ncclResult_t result) {
-    if (result == ncclSuccess) (void)nccl.ncclCommAbort(*made);
+  const auto abandoned = [made, &nccl = nccl_](ncclResult_t result) {
+    if (result == ncclSuccess && *made != nullptr) (void)nccl.ncclCommAbort(*made);
   };
-  require(result_of(make, abandoned, patience), "ncclCommInitRankConfig");
+  require(result_of(make_here, abandoned, patience), call);
   handle_ = *made;
+  if (handle_ == nullptr) return;
   try {
     const DeviceScope scope(nccl_, device_);
     make_stream();

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "runtime/backends/nccl/nccl_functions.h"
@@ -26,6 +27,11 @@ class NcclCommunicator {
   // On all ranks at the same time. Throws DistBackendError, and what `patience` throws.
   NcclCommunicator(const NcclFunctions& nccl, const std::string& unique_id, int rank, int size, int device,
                    const NcclPatience& patience);
+  // One of some of its ranks, which all of them make at the same time: of those with the same color, from 0
+  // on, in the order of their keys. Null: this rank has none (no_color). Throws as the constructor; then this
+  // one may not be used any more, except to end it.
+  static constexpr int no_color = NCCL_SPLIT_NOCOLOR;
+  std::unique_ptr<NcclCommunicator> split(int color, int key, const NcclPatience& patience);
   ~NcclCommunicator();  // aborts it unless it has ended
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -50,6 +56,10 @@ class NcclCommunicator {
   bool abort(std::chrono::milliseconds limit) noexcept;
 
  private:
+  // Makes a communicator in a way that may not return.
+  using Make = std::function<ncclResult_t(ncclComm_t* made, ncclConfig_t* config)>;
+  NcclCommunicator(const NcclFunctions& nccl, int device) : nccl_(nccl), device_(device) {}
+  void make(const char* call, const Make& make, const NcclPatience& patience);
   void make_stream();
   // Whether the call, on a thread of its own, has returned within `limit`.
   bool ends_within(std::chrono::milliseconds limit, std::function<ncclResult_t()> call) noexcept;

@@ -18,6 +18,7 @@ namespace dlaunch::internal {
   apply(ncclCommFinalize)              \
   apply(ncclCommGetAsyncError)         \
   apply(ncclCommInitRankConfig)        \
+  apply(ncclCommSplit)                 \
   apply(ncclGetErrorString)            \
   apply(ncclGetLastError)              \
   apply(ncclGetUniqueId)               \

@@ -77,10 +77,14 @@ struct BackendContext {
   // about a job that stands still name a connection that does not move. Any thread; empty: there is
   // no such note.
   ReportConnection on_connection = {};
+  // The default group's backend of the same module, if it is split for this group (is_split_for_groups()),
+  // and the ranks of the new group there, in ascending order. Null: it is not.
+  std::shared_ptr<Backend> parent = {};
+  std::vector<int> parent_ranks = {};
 };
 
-// An operation on a stream whose call returns before the operation has ended, and that the program has no Work
-// of: the backend reports to the observer instead, with a copy of this record.
+// An operation on a stream whose call returns before the operation has ended, and that the program has no
+// Work of: the backend reports to the observer instead, with a copy of this record.
 struct UnseenOperation {
   class Observer {
    public:
@@ -186,6 +190,13 @@ class DLAUNCH_EXPORT Backend {
   // becomes one clause; unless overridden. Throws DistBackendError if there is no memory. Any thread.
   // REQUIRES: size > 0.
   virtual std::shared_ptr<std::byte> allocate_shared(std::size_t size, std::string& why);
+
+  // Whether the backends of new groups of some of the ranks are made from this one, by all its ranks
+  // together: those of the new group in create(), the others in split_without_this_rank() at the same time.
+  // Equal on all ranks. Unless overridden false.
+  virtual bool is_split_for_groups();
+  // Throws as create(), which has the same `deadline` and `check`.
+  virtual void split_without_this_rank(Deadline deadline, const LossCheck& check);
 
   // Throws DistNetworkError if another rank is known to be lost. Does not block; any thread. Unless
   // overridden it never throws.

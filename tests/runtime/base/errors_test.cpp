@@ -44,6 +44,12 @@ TEST(Errors, OfEveryTypeStayOfIt) {
   EXPECT_TRUE(is_exactly<DistStoreError>(with_words(made<DistStoreError>("x"), "a: ")));
 }
 
+TEST(Errors, NameAPeerByItsRankInAnotherGroup) {
+  const auto error = with_peer(made<DistNetworkError>("gone", {.rank = 1, .peer = 2, .host = "node1"}), 7);
+  EXPECT_TRUE(is_exactly<DistNetworkError>(error));
+  EXPECT_EQ(message_of(error), "rank 1, peer 7 on node1: gone");
+}
+
 // Each layer fills in what the layers below it did not know.
 TEST(Errors, KeepTheInnerPlace) {
   const ErrorContext inner{

@@ -75,7 +75,7 @@ TEST(GroupRendezvous, AFailureOnOneRankEndsTheWaitsOfAll) {
   std::vector<std::string> errors(3);
   expect_success(on_threads(3, [&](int rank) {
     GroupRendezvous meeting(store, options(rank, 3));
-    meeting.detect_failures(meeting.meet(), std::nullopt, nullptr);
+    meeting.detect_failures(std::vector{0, 1, 2}, meeting.meet(), std::nullopt, nullptr);
     errors[static_cast<std::size_t>(rank)] = error_of([&] {
       try {
         (void)meeting.connect({{&half_broken, {Device::Kind::cpu}}}, one_device(rank, 3), "");
@@ -93,6 +93,25 @@ TEST(GroupRendezvous, AFailureOnOneRankEndsTheWaitsOfAll) {
   }
 }
 
+// In the group it has another rank than in the default group.
+TEST(GroupRendezvous, ALossMeanwhileIsNamedByTheRankInTheGroup) {
+  const auto store = std::make_shared<HashStore>();
+  RendezvousOptions own = options(0, 1);
+  own.self = 4;
+  own.check = [] { throw DistNetworkError("it burns", {.peer = 7}); };
+  GroupRendezvous meeting(store, own);
+  meeting.detect_failures(std::vector{4, 6, 7}, std::vector<PeerInfo>(8), std::nullopt, nullptr);
+  GroupDescription group = one_device(0, 3);
+  group.ranks = {4, 6, 7};
+  try {
+    (void)meeting.connect({{&half_broken, {Device::Kind::cpu}}}, group, "");
+    FAIL() << "no error";
+  } catch (const DistNetworkError& e) {
+    EXPECT_EQ(e.reason(), "it burns");
+    EXPECT_EQ(e.context().peer, 2);
+  }
+}
+
 TEST(GroupRendezvous, ChecksWhatItsOptionsCheckUntilItDetectsFailures) {
   std::atomic<int> checks = 0;
   RendezvousOptions own = options(0, 1);
@@ -100,7 +119,7 @@ TEST(GroupRendezvous, ChecksWhatItsOptionsCheckUntilItDetectsFailures) {
   GroupRendezvous meeting(std::make_shared<HashStore>(), own);
   meeting.check();
   EXPECT_EQ(checks, 1);
-  meeting.detect_failures(meeting.meet(), std::nullopt, nullptr);
+  meeting.detect_failures(std::vector{0}, meeting.meet(), std::nullopt, nullptr);
   const int before = checks;
   meeting.check();
   EXPECT_GT(checks, before);  // the detector does both
@@ -112,7 +131,7 @@ TEST(GroupRendezvous, ChecksWhatItsOptionsCheckUntilItDetectsFailures) {
 TEST(GroupRendezvous, AsksForTheCauseOfALostStore) {
   const auto asked = [](const std::exception_ptr& error, Deadline deadline) {
     GroupRendezvous meeting(std::make_shared<HashStore>(), options(0, 1, deadline));
-    meeting.detect_failures({PeerInfo{}}, std::nullopt, nullptr);
+    meeting.detect_failures(std::vector{0}, {PeerInfo{}}, std::nullopt, nullptr);
     int calls = 0;
     meeting.report_failure(error, [&] { ++calls; });
     return calls;
