@@ -82,6 +82,9 @@ std::span<T> view(std::vector<std::byte>& values) {
   return {reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)};
 }
 
+template <class T>
+constexpr bool is_floating = std::is_floating_point_v<decltype(plain(T()))>;
+
 // A NaN loses, as on GPUs.
 template <class Plain>
 Plain smaller(Plain a, Plain b) {
@@ -128,15 +131,16 @@ double value_at(const void* scalar, ncclDataType_t type) {
 }
 
 std::vector<std::byte> loaded(const std::byte* values, std::size_t count, ncclDataType_t type,
-                              const Operator& op) {
+                              const Operator& op, int ranks) {
   std::vector<std::byte> own(count * size_of(type));
   if (!own.empty()) std::memcpy(own.data(), values, own.size());
-  if (op.factor) {
-    with_type(type, [&](auto value) {
-      using T = decltype(value);
-      for (T& each : view<T>(own)) each = stored<T>(static_cast<double>(plain(each)) * *op.factor);
-    });
-  }
+  with_type(type, [&](auto value) {
+    using T = decltype(value);
+    const bool averages = op.base == ncclAvg && is_floating<T>;
+    if (!averages && !op.factor) return;
+    const double factor = averages ? static_cast<double>(plain(stored<T>(1.0 / ranks))) : *op.factor;
+    for (T& each : view<T>(own)) each = stored<T>(static_cast<double>(plain(each)) * factor);
+  });
   return own;
 }
 
@@ -154,7 +158,10 @@ void finish(std::vector<std::byte>& values, ncclDataType_t type, const Operator&
   if (op.base != ncclAvg) return;
   with_type(type, [&](auto value) {
     using T = decltype(value);
-    for (T& each : view<T>(values)) each = stored<T>(plain(each) / static_cast<decltype(plain(each))>(ranks));
+    if constexpr (!is_floating<T>) {
+      for (T& each : view<T>(values))
+        each = stored<T>(plain(each) / static_cast<decltype(plain(each))>(ranks));
+    }
   });
 }
 

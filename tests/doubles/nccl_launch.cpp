@@ -185,9 +185,9 @@ std::vector<std::byte> Launch::reduced(const Call& call, std::size_t skipped) {
     if (op.factor) op.factor = given.factor;
     const std::byte* const from = world_.memory_of(rank, given.send_offset) + skipped * bytes;
     if (rank == 0) {
-      values = loaded(from, call.count, call.type, op);
+      values = loaded(from, call.count, call.type, op, world_.size());
     } else {
-      combine(values, loaded(from, call.count, call.type, op), call.type, op);
+      combine(values, loaded(from, call.count, call.type, op, world_.size()), call.type, op);
     }
   }
   finish(values, call.type, call.op, world_.size());
@@ -198,7 +198,7 @@ std::vector<std::byte> Launch::reduced(const Call& call, std::size_t skipped) {
 std::vector<std::byte> Launch::result_of(const Call& call) {
   const auto given = [&](int rank) {
     return loaded(world_.memory_of(rank, world_.page(rank).contribution.send_offset), call.count, call.type,
-                  {});
+                  {}, world_.size());
   };
   std::vector<std::byte> all;
   switch (call.kind) {

@@ -187,7 +187,7 @@ class Nccl(Conformance):
 
 
 class Programs(unittest.TestCase):
-    """The tests of streams, groups and failures, which run on the doubles elsewhere."""
+    """The tests of streams, groups, failures and gradients, which run on the doubles elsewhere."""
 
     def check(self, program, ranks):
         done = subprocess.run([os.path.join(BUILD, "tests", program), "--gtest_brief=1"], capture_output=True, text=True, timeout=280,
@@ -196,6 +196,9 @@ class Programs(unittest.TestCase):
 
     def test_nccl_on_a_gpu(self):
         self.check("nccl_test", 3)
+
+    def test_gradients_on_a_gpu(self):
+        self.check("device_gradients_test", 2)
 
     def test_staging_on_a_gpu(self):
         self.check("staging_test", 3)

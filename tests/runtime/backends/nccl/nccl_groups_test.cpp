@@ -71,6 +71,13 @@ std::string bytes_of(const DeviceValues<Float8>& values) {
   return text;
 }
 
+// The GPU, or the NCCL of this build, is too old.
+bool cannot_reduce_float8(const RankResult& result) {
+  const bool may_be_old =
+      is_on_gpus() || result.said.starts_with("this libdlaunch was built with NCCL before");
+  return may_be_old && result.said.find("float8") != std::string::npos;
+}
+
 // These results were seen on an H200 with NCCL 2.32.
 TEST(NcclGroups, Float8IsReducedAndSaturates) {
   const auto results = run_ranks(2, [](int rank) {
@@ -86,10 +93,45 @@ TEST(NcclGroups, Float8IsReducedAndSaturates) {
     all_reduce(highest.tensor(), ReduceOp::max);
     return bytes_of(e4m3) + "|" + bytes_of(e5m2) + "|" + bytes_of(product) + "|" + bytes_of(highest);
   });
-  const bool is_old =
-      is_on_gpus() || results[0].said.starts_with("this libdlaunch was built with NCCL before");
-  if (is_old && results[0].said.find("float8") != std::string::npos) GTEST_SKIP() << results[0].said;
+  if (cannot_reduce_float8(results[0])) GTEST_SKIP() << results[0].said;
   expect_all_say(results, "40 48 4c 7e|3c 44 48 7b|38 48 51 7e|00 3c");
+}
+
+// 448, which is its largest value, and 1; factors of 0.5 and 0.25. An average multiplies first, too: 448
+// stays.
+TEST(NcclGroups, Float8IsMultipliedBeforeItIsAdded) {
+  const auto results = run_ranks(2, [](int rank) {
+    init(rank);
+    const DeviceValues<Float8E4M3> average({{0x7e}, {0x38}});
+    const DeviceValues<Float8E4M3> scaled({{0x7e}, {0x38}});
+    const DeviceValues<Float8E5M2> wide({{0x7b}, {0x3c}});
+    const std::string rejected = thrown_by([&] { all_reduce(average.tensor(), ReduceOp::avg); });
+    if (!rejected.empty()) return rejected;
+    OperationOptions own;
+    own.premul_factor = rank == 0 ? 0.5 : 0.25;
+    default_group().all_reduce(scaled.tensor(), ReduceOp::premul_sum, own);
+    default_group().all_reduce(wide.tensor(), ReduceOp::premul_sum, own);
+    return bytes_of(average) + "|" + bytes_of(scaled) + "|" + bytes_of(wide);
+  });
+  if (cannot_reduce_float8(results[0])) GTEST_SKIP() << results[0].said;
+  expect_all_say(results, "7e 38|7a 34|79 3a");
+}
+
+// Sums that are first would be infinite.
+TEST(NcclGroups, AnAverageOfFloatingPointMultipliesFirst) {
+  const auto results = run_ranks(2, [](int rank) {
+    init(rank);
+    const DeviceValues<Float16> half({Float16::from(60'000.0F)});
+    const Floats whole({3e38F});
+    const DeviceValues<std::int32_t> integers({5 + 2 * rank});
+    all_reduce(half.tensor(), ReduceOp::avg);
+    all_reduce(whole.tensor(), ReduceOp::avg);
+    all_reduce(integers.tensor(), ReduceOp::avg);
+    const bool is_kept =
+        half.get().front().to_float() == Float16::from(60'000.0F).to_float() && whole.get().front() == 3e38F;
+    return std::string(is_kept ? "kept " : "lost ") + std::to_string(integers.get().front());
+  });
+  expect_all_say(results, "kept 6");
 }
 
 TEST(NcclGroups, Float8IsOnlyMovedOnOlderDevices) {

@@ -49,6 +49,29 @@ TEST(NcclStreams, WaitDoesNotBlockTheHostAndSynchronizeDoes) {
   expect_all_say(results, "ordered, still running, still running, ended");
 }
 
+// Communication overlaps with what the program computes.
+TEST(NcclStreams, AnAsynchronousOperationEndsWhileTheCallersStreamIsBusy) {
+  const auto results = run_ranks(2, [](int rank) {
+    init(rank);
+    barrier();
+    Gate gate;
+    const cudaStream_t mine = make_stream();
+    const StreamGuard guard({mine}, device_of(rank));
+    const Floats values({1.0F});
+    const Floats later({5.0F});
+    const Work work = default_group().all_reduce(values.tensor(), ReduceOp::sum, async());
+    gate.hold(mine);
+    work.synchronize();
+    const Work behind = default_group().all_reduce(later.tensor(), ReduceOp::sum, async());
+    const bool in_time = thrown_by([&] { behind.wait(std::chrono::milliseconds(20)); }).empty();
+    gate.open();
+    behind.synchronize();
+    return std::string(in_time ? "not ordered " : "ordered ") + text_of(values.get()) + " " +
+           text_of(later.get());
+  });
+  expect_all_say(results, "ordered 2 10");
+}
+
 // One that is waited for runs in the stream of its caller, another one in the group's.
 TEST(NcclStreams, CallsOnSeveralStreamsKeepTheirOrder) {
   const auto results = run_ranks(2, [](int rank) {

@@ -277,10 +277,8 @@ TEST(NcclWatchdog, ItsEndIsAnErrorOfRunningOperations) {
   const WorkSource source;
   {
     NcclWatchdog watchdog(end, world.outside());
-    watchdog.watch({.sequence = 1,
-                    .deadline = deadline_after(seconds(60)),
-                    .end = world.event(),
-                    .source = source});
+    watchdog.watch(
+        {.sequence = 1, .deadline = deadline_after(seconds(60)), .end = world.event(), .source = source});
     EXPECT_FALSE(watchdog.drain(deadline_after(milliseconds(1))));
   }
   EXPECT_EQ(ending(source.work()), "the group was destroyed before the operation had ended");
