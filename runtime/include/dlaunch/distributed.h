@@ -124,7 +124,8 @@ struct NewGroupOptions {
 
 // A group of some ranks of the default group, numbered in their order there; no ranks: all. Every rank of the
 // default group makes the same calls in the same order, also a rank that is not a member (its rank there is
-// -1, and its collectives and messages do nothing: see ProcessGroup). The members wait for each other. If
+// -1, and its collectives and messages do nothing: see ProcessGroup). The members wait for each other; with
+// the backend nccl, if the default group's devices were named (device_id), all ranks do. If
 // ranks give different lists or backends for one group, DistNetworkError shows both, at once and on all
 // members; a rank that is not a member by its own list, or that did not have to wait, may have returned
 // already. If an argument is wrong on one rank, that rank throws DistError, and the members throw
