@@ -192,6 +192,7 @@ RUNTIME_COVERED_BY = {
     "runtime/group/group_impl": "runtime/group/group_test.cpp",
     "runtime/group/group_messages": "runtime/group/point_to_point_test.cpp",
     "runtime/group/group_operations": "runtime/group/group_collectives_test.cpp",
+    "runtime/group/group_unseen": "runtime/backends/nccl/nccl_records_test.cpp",
     "runtime/group/process_group": "runtime/group/group_test.cpp",
     "runtime/group/separate_group": "runtime/api/c_bindings_test.c",
     "runtime/rendezvous/job_store": "runtime/group/world_test.cpp",
