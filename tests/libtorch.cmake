@@ -40,6 +40,7 @@ if(TARGET dlaunch_torch)
     SOURCES
       ${computing}
       runtime/torch/device_modules_test.cpp
+      runtime/torch/device_sharded_test.cpp
     LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host cuda_double
     ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
     target_compile_options(device_modules_test PRIVATE ${test_options})

@@ -1,5 +1,8 @@
 #include "runtime/torch/devices.h"
 
+#include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include "dlaunch/stream.h"
 
 namespace dlaunch::torch::internal {
@@ -18,6 +21,11 @@ Device device_of(const at::Device& device) {
 at::Device device_of(const Device& device) {
   if (device.kind == Device::Kind::cpu) return at::kCPU;
   return {at::kCUDA, static_cast<at::DeviceIndex>(device.index)};
+}
+
+void keep_for_current_stream(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_cuda()) return;
+  tensor.record_stream(c10::impl::VirtualGuardImpl(at::kCUDA).getStream(tensor.device()));
 }
 
 }  // namespace dlaunch::torch::internal

@@ -54,11 +54,14 @@ std::size_t FullyShardedImpl::place_of(const std::string& parameter) const {
 
 std::optional<std::string> FullyShardedImpl::problem() const {
   if (tensors_.trained.empty()) return "no parameter of the module requires a gradient";
+  const NamedTensor& one = tensors_.trained.front();
   for (const std::vector<NamedTensor>* all : {&tensors_.trained, &tensors_.frozen, &tensors_.buffers}) {
     for (const auto& [name, tensor] : *all) {
-      if (!tensor.device().is_cpu())
-        return name + " is on " + tensor.device().str() + "; FullyShardedDataParallel takes CPU modules";
       if (const auto reason = why_not_dense(tensor)) return name + " " + *reason;
+      if (tensor.device() != device()) {
+        return name + " is on " + tensor.device().str() + ", and " + one.name + " on " + device().str() +
+               "; FullyShardedDataParallel takes modules on one device";
+      }
     }
   }
   const auto modules = module_->named_modules();
@@ -145,7 +148,7 @@ double FullyShardedImpl::clip_grad_norm(double max_norm) {
 
 double FullyShardedImpl::limit_norm(double max_norm) {
   const at::NoGradGuard no_grad;
-  const at::Tensor sum = at::zeros({1}, at::kDouble);
+  const at::Tensor sum = at::zeros({1}, at::TensorOptions(at::kDouble).device(device()));
   for (const auto& unit : units_)
     if (const at::Tensor& gradient = unit->shard().grad(); gradient.defined())
       sum.add_(gradient.to(at::kDouble).square().sum());

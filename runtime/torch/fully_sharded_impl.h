@@ -58,6 +58,8 @@ class FullyShardedImpl : public GuardedModel, public std::enable_shared_from_thi
   [[nodiscard]] FullyShardedStatistics statistics() const;
 
  private:
+  // Of the module.
+  [[nodiscard]] at::Device device() const { return tensors_.trained.front().tensor.device(); }
   [[nodiscard]] std::optional<std::string> problem() const;
   [[nodiscard]] std::optional<std::string> problem_of_sharing() const;
   void require_same_units() const;

@@ -1,13 +1,16 @@
 // Ranks with different numbers of batches: the rank that has data, the lowest of them, announces each part of
 // a step to those that have none. So these need not know the model's graph, not even from a step of their
 // own.
+#include <ATen/ATen.h>
+
 #include <bit>
-#include <memory>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "dlaunch/error.h"
 #include "dlaunch/object.h"
+#include "dlaunch/torch/tensor.h"
 #include "runtime/torch/fully_sharded_impl.h"
 
 namespace dlaunch::torch::internal {
@@ -20,15 +23,15 @@ void FullyShardedImpl::begin_join(JoinOptions options) {
   if (join_) reject("there is a Join already", "join");
   if (is_full_ || in_backward_ || current() != nullptr)
     reject("there is a FullParameters, or this is within forward() or backward()", "join");
-  join_.emplace(group_, options, options_.timeout, at::kCPU);
+  join_.emplace(group_, options, options_.timeout, device());
 }
 
 void FullyShardedImpl::announce(Shared what, std::int64_t argument) {
   if (!join_ || !join_->some_have_finished()) return;
-  const auto message =
-      std::make_shared<std::vector<std::int64_t>>(std::vector{static_cast<std::int64_t>(what), argument});
-  const Work work = group_.broadcast(Tensor::of(*message), join_->source(),
-                                     {.async_op = true, .timeout = options_.timeout});
+  // On the device of the module: the group may have no backend for the CPU.
+  const at::Tensor message = at::tensor({static_cast<std::int64_t>(what), argument}).to(device());
+  const Work work =
+      group_.broadcast(view_of(message), join_->source(), {.async_op = true, .timeout = options_.timeout});
   // An error ends the operation that follows, too.
   work.then([message](const Work& ended) { static_cast<void>(ended.exception()); });
 }
@@ -59,10 +62,11 @@ void FullyShardedImpl::finish_join(const std::function<void()>& step) {
 }
 
 void FullyShardedImpl::take_part(const std::function<void()>& step, bool& is_due) {
-  std::vector<std::int64_t> message(2);
-  group_.broadcast(Tensor::of(message), join_->source(), {.async_op = false, .timeout = options_.timeout});
-  const std::int64_t argument = message[1];
-  switch (static_cast<Shared>(message[0])) {
+  const at::Tensor on_device = at::empty({2}, at::TensorOptions(at::kLong).device(device()));
+  group_.broadcast(view_of(on_device), join_->source(), {.async_op = false, .timeout = options_.timeout});
+  const at::Tensor message = on_device.cpu();
+  const auto argument = message[1].item<std::int64_t>();
+  switch (static_cast<Shared>(message[0].item<std::int64_t>())) {
     case Shared::count:
       if (std::exchange(is_due, false)) {
         step();

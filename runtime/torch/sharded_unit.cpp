@@ -1,25 +1,29 @@
 #include "runtime/torch/sharded_unit.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/CPUAllocator.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "runtime/torch/devices.h"
 
 namespace dlaunch::torch::internal {
 
 namespace {
 
-void allocate(const at::Tensor& tensor) {
-  const std::size_t bytes = tensor.nbytes();
-  tensor.storage().set_data_ptr_noswap(c10::GetCPUAllocator()->allocate(bytes));
+void set_memory(const at::Tensor& tensor, std::size_t bytes) {
+  const c10::DeviceGuard guard(tensor.device());
+  tensor.storage().set_data_ptr_noswap(tensor.storage().allocator()->allocate(bytes));
   tensor.storage().set_nbytes(bytes);
 }
 
+void allocate(const at::Tensor& tensor) { set_memory(tensor, tensor.nbytes()); }
+
+// What the current stream has done before may still use it.
 void free_memory(const at::Tensor& tensor) {
-  tensor.storage().set_data_ptr_noswap(c10::GetCPUAllocator()->allocate(0));
-  tensor.storage().set_nbytes(0);
+  keep_for_current_stream(tensor);
+  set_memory(tensor, 0);
 }
 
 std::int64_t signed_size(std::size_t size) { return static_cast<std::int64_t>(size); }
@@ -125,6 +129,7 @@ void ShardedUnit::finish_reduce(double scale) {
   if (!reduction_) return;
   const at::NoGradGuard no_grad;
   const at::Tensor own = std::exchange(reduction_, std::nullopt)->result().front();
+  for (const at::Tensor& used : {gradients_, own}) keep_for_current_stream(used);
   gradients_.reset();
   if (scale != 1) own.mul_(scale);
   at::Tensor& gradient = shard_.mutable_grad();

@@ -105,6 +105,7 @@ struct Allocator final : c10::Allocator {
   struct Block {
     void* memory;
     cudaStream_t stream;
+    std::vector<cudaStream_t> others = {};  // that have used it, too
   };
   [[nodiscard]] c10::DataPtr allocate(std::size_t bytes) const override {
     if (bytes == 0) return {nullptr, cuda(current_device())};
@@ -114,6 +115,13 @@ struct Allocator final : c10::Allocator {
   }
   static void free_block(void* context) {
     auto* const block = static_cast<Block*>(context);
+    for (cudaStream_t const other : block->others) {
+      cudaEvent_t used = nullptr;
+      require(cudaEventCreateWithFlags(&used, cudaEventDisableTiming), "cudaEventCreate");
+      require(cudaEventRecord(used, other), "cudaEventRecord");
+      require(cudaStreamWaitEvent(block->stream, used, 0), "cudaStreamWaitEvent");
+      (void)cudaEventDestroy(used);
+    }
     (void)cudaFreeAsync(block->memory, block->stream);
     delete block;
   }
@@ -211,6 +219,11 @@ at::Tensor view(const at::Tensor& self, at::IntArrayRef size) {
   return strided_view(self, wanted, strides, c10::nullopt);
 }
 
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  auto* const block = static_cast<Allocator::Block*>(self.storage().data_ptr().get_context());
+  if (block != nullptr) block->others.push_back(handle_of(stream.id()));
+}
+
 at::Scalar first_value(const at::Tensor& self) { return on_host(self).item(); }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
@@ -221,6 +234,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("as_strided", strided_view);
   library.impl("_reshape_alias", reshape_alias);
   library.impl("view", view);
+  library.impl("record_stream", record_stream);
   library.impl("_local_scalar_dense", first_value);
 }
 

@@ -1,14 +1,13 @@
 // Modules of LibTorch on CUDA devices: their gradients are averaged there, in the order of LibTorch's
 // streams.
 
-#include <c10/core/StreamGuard.h>
 #include <torch/torch.h>
 
 #include "dlaunch/torch/data_parallel.h"
 #include "dlaunch/torch/distributed.h"
 #include "dlaunch/torch/tensor.h"
-#include "tests/runtime/cuda/device_streams.h"
 #include "tests/runtime/data_parallel/reduced_model.h"
+#include "tests/runtime/torch/on_devices.h"
 #include "tests/runtime/torch/small_nets.h"
 
 namespace dlaunch::torch {
@@ -21,17 +20,10 @@ using small_nets::Net;
 using small_nets::part;
 using small_nets::set_parameters;
 using small_nets::whole_gradients;
+using test::device_of_torch;
+using test::in_stream;
+using test::init_for;
 using test::run_ranks;
-
-at::Device device_of(int rank) { return {at::kCUDA, static_cast<at::DeviceIndex>(test::device_of(rank))}; }
-
-// LibTorch's current stream for as long as it lives. The library's own current stream stays unset.
-c10::StreamGuard in_stream(cudaStream_t stream, int rank) {
-  return c10::StreamGuard(
-      c10::Stream(c10::Stream::UNSAFE, device_of(rank), reinterpret_cast<c10::StreamId>(stream)));
-}
-
-void init_for(int rank, const std::string& backend) { test::init(rank, std::chrono::seconds(30), backend); }
 
 CollectiveOptions async() {
   CollectiveOptions options;
@@ -45,7 +37,7 @@ TEST_P(DeviceModules, CollectivesAreInTheOrderOfTheCurrentStream) {
   const auto results = run_ranks(2, [](int rank) {
     init_for(rank, GetParam());
     const auto guard = in_stream(test::make_stream(), rank);
-    const at::Tensor source = ::torch::ones({3}).to(device_of(rank)) * (rank + 1);
+    const at::Tensor source = ::torch::ones({3}).to(device_of_torch(rank)) * (rank + 1);
     for (int i = 0; i < test::repeats; ++i) {
       const at::Tensor values = at::empty_like(source);
       const at::Tensor result = at::empty_like(source);
@@ -54,7 +46,7 @@ TEST_P(DeviceModules, CollectivesAreInTheOrderOfTheCurrentStream) {
       result.copy_(values);
       if (!result.cpu().equal(::torch::full({3}, 3.F))) return "round " + std::to_string(i);
     }
-    const at::Tensor columns = at::arange(6, at::kFloat).view({2, 3}).to(device_of(rank)).t();
+    const at::Tensor columns = at::arange(6, at::kFloat).view({2, 3}).to(device_of_torch(rank)).t();
     const TensorWork work = all_reduce(columns, ReduceOp::sum, async());
     if (!columns.cpu().equal(2 * at::arange(6, at::kFloat).view({2, 3}).t())) return std::string("columns");
     work.wait();
@@ -82,12 +74,12 @@ TEST_P(DeviceModules, GradientsAreThoseOfTheWholeBatch) {
       const auto guard = in_stream(test::make_stream(), rank);
       Net net;
       set_parameters(*net, rank);
-      net->to(device_of(rank));
+      net->to(device_of_torch(rank));
       DistributedDataParallel model(net, options_of(form, rank));
       for (int step = 0; step < 5; ++step) {
         net->zero_grad();
         at::Tensor input = part(batch(step), rank, 2);
-        if (std::string(form) != "device_ids") input = input.to(device_of(rank));
+        if (std::string(form) != "device_ids") input = input.to(device_of_torch(rank));
         loss_of(model(input)).backward();
         Net copy;
         for (std::size_t i = 0; i < net->parameters().size(); ++i)
@@ -106,13 +98,13 @@ TEST_P(DeviceModules, StepsWithoutReductionAddUpAndUnevenInputsJoin) {
     init_for(rank, GetParam());
     Net net;
     set_parameters(*net, 0);
-    net->to(device_of(rank));
+    net->to(device_of_torch(rank));
     DistributedDataParallel model(net);
     {
       const auto no_sync = model.no_sync();
-      loss_of(model(part(batch(0), rank, 2).to(device_of(rank)))).backward();
+      loss_of(model(part(batch(0), rank, 2).to(device_of_torch(rank)))).backward();
     }
-    loss_of(model(part(batch(0), rank, 2).to(device_of(rank)))).backward();
+    loss_of(model(part(batch(0), rank, 2).to(device_of_torch(rank)))).backward();
     const at::Tensor twice = net->parameters()[0].grad().cpu();
     if (!twice.allclose(2 * whole_gradients(0, batch(0))[0])) return std::string("not the sum");
     net->zero_grad();
@@ -120,7 +112,7 @@ TEST_P(DeviceModules, StepsWithoutReductionAddUpAndUnevenInputsJoin) {
     auto join = model.join();
     for (int step = 0; step < 2 + rank; ++step) {
       optimizer.zero_grad();
-      loss_of(model(part(batch(step), rank, 2).to(device_of(rank)))).backward();
+      loss_of(model(part(batch(step), rank, 2).to(device_of_torch(rank)))).backward();
       optimizer.step();
     }
     join.finish();
@@ -138,7 +130,7 @@ TEST(DeviceModulesErrors, DevicesThatAreNotTheModulesAreNamed) {
   const auto results = run_ranks(1, [](int rank) {
     init_for(rank, "gloo");
     Net net;
-    net->to(device_of(0));
+    net->to(device_of_torch(0));
     const auto error = [&](DataParallelOptions options) {
       return test::thrown_by([&] { const DistributedDataParallel model(net, std::move(options)); }) + "\n";
     };

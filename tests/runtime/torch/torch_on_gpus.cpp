@@ -12,7 +12,8 @@ namespace {
 class TorchOnGpus : public testing::Environment {
  public:
   void SetUp() override {
-    if (!is_on_gpus()) GTEST_SKIP() << "this LibTorch computes on GPUs, and DLAUNCH_TEST_GPUS has not their number";
+    if (!is_on_gpus())
+      GTEST_SKIP() << "this LibTorch computes on GPUs, and DLAUNCH_TEST_GPUS has not their number";
     ASSERT_NE(dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
   }
 };

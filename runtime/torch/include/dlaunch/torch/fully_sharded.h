@@ -76,7 +76,8 @@ struct FullyShardedStatistics {
 // are trained have no elements, and after the model's end they stay so. Parameters that require no gradient,
 // and buffers, are whole on each rank.
 //
-// Threads: one thread makes all calls. CPU modules.
+// Threads: one thread makes all calls. A module is on the CPU or on one CUDA device; its parameters are
+// gathered and its gradients reduced there, in the order of LibTorch's current streams.
 //
 // Errors: DistError and its kinds, also from forward() and backward(). After a communication that failed, or
 // an error within forward() or backward() of this class, the group is broken on all ranks, and later calls
