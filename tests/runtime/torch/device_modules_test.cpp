@@ -6,6 +6,7 @@
 #include "dlaunch/torch/data_parallel.h"
 #include "dlaunch/torch/distributed.h"
 #include "dlaunch/torch/tensor.h"
+#include "dlaunch/torch/zero_redundancy.h"
 #include "tests/runtime/data_parallel/reduced_model.h"
 #include "tests/runtime/torch/on_devices.h"
 #include "tests/runtime/torch/small_nets.h"
@@ -119,6 +120,37 @@ TEST_P(DeviceModules, StepsWithoutReductionAddUpAndUnevenInputsJoin) {
     const at::Tensor sum = net->parameters()[0].detach().clone();
     all_reduce(sum);
     return std::string(sum.cpu().allclose(2 * net->parameters()[0].detach().cpu()) ? "equal" : "different");
+  });
+  test::expect_all_say(results, "equal");
+}
+
+// Each rank makes the optimizer's step of a part of the parameters, and sends them.
+TEST_P(DeviceModules, TheStateOfAnOptimizerIsSharedOut) {
+  const auto results = run_ranks(2, [](int rank) {
+    init_for(rank, GetParam());
+    const auto guard = in_stream(test::make_stream(), rank);
+    Net alone;
+    set_parameters(*alone, 0);
+    Net net;
+    set_parameters(*net, 0);
+    net->to(device_of_torch(rank));
+    DistributedDataParallel model(net);
+    const ::torch::optim::AdamOptions options(0.01);
+    ZeroRedundancyOptimizer<::torch::optim::Adam> optimizer(model.parameters(), options);
+    ::torch::optim::Adam reference(alone->parameters(), options);
+    for (int step = 0; step < 5; ++step) {
+      optimizer.zero_grad();
+      loss_of(model(part(batch(step), rank, 2).to(device_of_torch(rank)))).backward();
+      optimizer.step();
+      reference.zero_grad();
+      loss_of(alone(batch(step))).backward();
+      reference.step();
+      for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+        if (!net->parameters()[i].detach().cpu().allclose(alone->parameters()[i], 1e-4, 1e-5))
+          return "parameter " + std::to_string(i) + " in step " + std::to_string(step);
+      }
+    }
+    return std::string("equal");
   });
   test::expect_all_say(results, "equal");
 }
