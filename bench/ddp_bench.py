@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A step of data-parallel training: LibTorch with our DistributedDataParallel next to PyTorch's over gloo, turn by turn.
 
-    bench/ddp_bench.py [--ranks=2,4] [--turns=5] [--steps=10] [--python=/usr/bin/python3] [--build=build]
+    bench/ddp_bench.py [--ranks=2,4] [--turns=5] [--steps=10] [--python=/usr/bin/python3] [--build=build] [--batch=32] [--device=cpu]
 
-25.2 million parameters, batch 32 a rank, one thread a rank. Printed are medians over the turns: a step, a step that reduces
+25.2 million parameters, batch 32 a rank, one thread a rank. With --device=cuda the ranks share the first GPU, and the gradients are
+reduced over gloo on both sides: there the processors are free while the GPU computes. Printed are medians over the turns: a step, a step that reduces
 nothing, the reductions alone, what they add to a step, and our step by Python's. Build with -DDLAUNCH_BENCH=ON and LibTorch: that of
 the Python, or the products take other times.
 """
@@ -15,19 +16,19 @@ import subprocess
 import sys
 import time
 
-WIDTH, LAYERS, BATCH = 2240, 5, 32  # as in ddp_ranks.cpp
+WIDTH, LAYERS = 2240, 5  # as in ddp_ranks.cpp
 
 
-def run_as_rank(steps):
+def run_as_rank(steps, batch, device):
     import torch  # only here: the Python that drives may have none
     import torch.distributed as dist
     from torch import nn
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    net = nn.Sequential(*(layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())))
+    net = nn.Sequential(*(layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU()))).to(device)
     model = nn.parallel.DistributedDataParallel(net)
-    data = torch.randn(BATCH, WIDTH)
+    data = torch.randn(batch, WIDTH).to(device)
     gradients = [torch.zeros_like(parameter) for parameter in net.parameters()]
 
     def step():
@@ -46,6 +47,8 @@ def run_as_rank(steps):
         dist.barrier()
         begin = time.perf_counter()
         call()
+        if data.is_cuda:
+            torch.cuda.synchronize()
         length = torch.tensor([1e3 * (time.perf_counter() - begin)], dtype=torch.float64)
         dist.all_reduce(length, dist.ReduceOp.MAX)
         return length.item()
@@ -71,17 +74,21 @@ def main():
     options.add_argument("--steps", type=int, default=10)
     options.add_argument("--python", default="/usr/bin/python3")
     options.add_argument("--build", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../build"))
+    options.add_argument("--batch", type=int, default=32)
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.worker:
-        return run_as_rank(chosen.worker)
+        return run_as_rank(chosen.worker, chosen.batch, chosen.device)
     programs = os.path.join(chosen.build, "bin")
     program = os.path.join(programs, "ddp_ranks")
+    form = (str(chosen.batch), chosen.device)
     for ranks in (int(number) for number in chosen.ranks.split(",")):
         sides = {
-            "dlaunch, views": lambda: run(programs, ranks, program, str(chosen.steps), "views"),
-            "dlaunch, copies": lambda: run(programs, ranks, program, str(chosen.steps), "copies"),
-            "PyTorch, gloo": lambda: run(programs, ranks, chosen.python, os.path.abspath(__file__), f"--worker={chosen.steps}"),
+            "dlaunch, views": lambda: run(programs, ranks, program, str(chosen.steps), "views", *form),
+            "dlaunch, copies": lambda: run(programs, ranks, program, str(chosen.steps), "copies", *form),
+            "PyTorch, gloo": lambda: run(programs, ranks, chosen.python, os.path.abspath(__file__), f"--worker={chosen.steps}",
+                                         f"--batch={chosen.batch}", f"--device={chosen.device}"),
         }
         times = {side: [] for side in sides}
         for _ in range(chosen.turns):

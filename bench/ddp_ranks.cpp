@@ -1,7 +1,9 @@
 // One side of ddp_bench.py: steps of data-parallel training with LibTorch and libdlaunch_torch. Prints, in
 // milliseconds, the median of a step, of a step that reduces nothing, and of the reductions alone.
 //
-//   dlaunch --nproc-per-node=2 ddp_ranks STEPS views|copies
+//   dlaunch --nproc-per-node=2 ddp_ranks STEPS views|copies BATCH cpu|cuda
+#include <dlfcn.h>
+
 #include <dlaunch/distributed.h>
 #include <dlaunch/torch/data_parallel.h>
 #include <dlaunch/torch/distributed.h>
@@ -19,7 +21,6 @@ namespace {
 // 25.2 million parameters in 10 tensors.
 constexpr std::int64_t width = 2240;
 constexpr int layers = 5;
-constexpr std::int64_t batch = 32;
 
 torch::nn::Sequential make_net() {
   torch::nn::Sequential net;
@@ -30,10 +31,12 @@ torch::nn::Sequential make_net() {
   return net;
 }
 
-double milliseconds(const auto& call) {
+// Until the device has done it.
+double milliseconds(const at::Tensor& on_device, const auto& call) {
   dlaunch::barrier();
   const auto begin = std::chrono::steady_clock::now();
   call();
+  if (on_device.is_cuda()) (void)on_device.view(-1)[0].item<float>();
   // Of the slowest rank.
   std::vector<double> time{
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count()};
@@ -49,13 +52,22 @@ double median(std::vector<double> values) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return EXIT_FAILURE;
+  if (argc != 5) return EXIT_FAILURE;
   at::set_num_threads(1);
-  dlaunch::init_process_group();
+  const bool is_on_gpu = std::string(argv[4]) == "cuda";
+  // The program is linked with the part of LibTorch that computes on the CPU.
+  if (is_on_gpu && dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    std::fprintf(stderr, "ddp_ranks: %s\n", dlerror());
+    return EXIT_FAILURE;
+  }
+  const at::Device device(is_on_gpu ? "cuda:0" : "cpu");  // the ranks share it
+  dlaunch::init_process_group({.backend = "gloo"});
   dlaunch::torch::DataParallelOptions options;
   options.gradient_as_bucket_view = std::string(argv[2]) == "views";
-  dlaunch::torch::DistributedDataParallel model(make_net().ptr(), options);
-  const at::Tensor input = torch::randn({batch, width});
+  torch::nn::Sequential net = make_net();
+  net->to(device);
+  dlaunch::torch::DistributedDataParallel model(net.ptr(), options);
+  const at::Tensor input = torch::randn({std::atoi(argv[3]), width}).to(device);
   const auto step = [&] {
     model.zero_grad();
     model(input).mean().backward();
@@ -67,12 +79,12 @@ int main(int argc, char** argv) {
   std::vector<double> alone;
   for (int i = 0; i < 3; ++i) step();
   for (int i = 0; i < std::atoi(argv[1]); ++i) {
-    whole.push_back(milliseconds(step));
-    without.push_back(milliseconds([&] {
+    whole.push_back(milliseconds(input, step));
+    without.push_back(milliseconds(input, [&] {
       const auto guard = model.no_sync();
       step();
     }));
-    alone.push_back(milliseconds([&] {
+    alone.push_back(milliseconds(input, [&] {
       for (const at::Tensor& gradient : gradients) dlaunch::torch::all_reduce(gradient);
     }));
   }
