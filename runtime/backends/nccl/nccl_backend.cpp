@@ -91,19 +91,27 @@ std::unique_ptr<NcclCommunicator> NcclBackend::split(int color, int key, Deadlin
                                                      const LossCheck& check) {
   try {
     const std::unique_lock lock(mutex_);
-    end_.throw_if_set();
+    require_no_end();
     const DeviceScope scope(nccl_, device_);
     return communicator_->split(color, key, [&] {
-      // What has ended this group has another number there for the rank that is lost: the check comes first.
       const bool has_ended = end_.is_set();
-      if (check) check();
-      if (has_ended) throw DistNetworkError("the default group has failed");
+      if (check) check();  // first: it names the rank that is lost
+      if (has_ended) require_no_end();
       if (has_passed(deadline))
         throw DistNetworkError("the ranks did not make the new group's communicator before the deadline");
     });
   } catch (const DistError& e) {
     abort("a new group could not be made of this one: " + e.reason());
     throw;
+  }
+}
+
+// For callers that have other numbers for the ranks.
+void NcclBackend::require_no_end() {
+  try {
+    end_.throw_if_set();
+  } catch (const DistError& e) {
+    throw DistNetworkError("the default group has failed: " + e.reason());
   }
 }
 

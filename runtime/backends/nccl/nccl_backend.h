@@ -118,6 +118,7 @@ class NcclBackend final : public Backend {
 
   void connect(int device, BackendStore& store, Deadline deadline, const LossCheck& check);
   void adopt(std::unique_ptr<NcclCommunicator> made);
+  void require_no_end();
   // Together with all ranks, see NcclCommunicator::split(). An error ends this group as well.
   std::unique_ptr<NcclCommunicator> split(int color, int key, Deadline deadline, const LossCheck& check);
   NcclCommunicator& communicator(int device, Deadline deadline);

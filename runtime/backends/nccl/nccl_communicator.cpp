@@ -15,7 +15,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds between_looks(1);
+// Of the patience, which may ask the store: many ranks wait at the same time.
+constexpr milliseconds between_looks(100);
 
 bool wants_high_priority() { return process_environment("TORCH_NCCL_HIGH_PRIORITY").value_or("0") == "1"; }
 
