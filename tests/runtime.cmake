@@ -147,6 +147,7 @@ dlaunch_test(NAME rpc_agent_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/base/block_memory_test.cpp
     runtime/rpc/agent_test.cpp
     runtime/rpc/call_context_test.cpp
+    runtime/rpc/device_maps_test.cpp
     runtime/rpc/function_table_test.cpp
     runtime/rpc/future_test.cpp
     runtime/rpc/link_test.cpp

@@ -141,6 +141,7 @@ Agent::Agent(const Options& options)
       expires_at_(timer_at_.load()) {
   if (!timer_.is_open()) throw DistBackendError("cannot make a timer for remote calls");
   Listener listener = listen_at(options.address);
+  self_.devices = options.devices;
   self_.contact = {random_bytes(process_id_size), options.address, listener.port, random_bytes(key_size)};
   listener_.emplace(std::move(listener.socket));
   if (on_host_) host_listener_.emplace(listen_on_host(self_.contact.id));

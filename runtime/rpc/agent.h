@@ -54,6 +54,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
     std::string host;
     std::string address;         // to listen at; numeric
     int threads;                 // that run functions
+    WorkerDevices devices = {};  // to be published
     bool on_host = true;         // workers of this host use Unix sockets
     bool in_memory = true;       // and memory that both share
     page::Page* page = nullptr;  // as in CallLog::Options, as the next two

@@ -68,6 +68,10 @@ void Reply::with_value(const HandleId& id, std::function<void(const Value& value
   });
 }
 
+std::optional<int> Reply::find(int own) const { return state_->devices->find(state_->caller, own); }
+
+std::string Reply::why_none(int own) const { return state_->devices->why_none(state_->caller, own); }
+
 }  // namespace rpc::rpc_detail
 }  // namespace v1
 }  // namespace dlaunch

@@ -18,6 +18,16 @@ RemoteError::~RemoteError() = default;
 
 namespace rpc {
 
+void RpcOptions::set_device_map(const std::string& to, const std::map<int, int>& map) {
+  std::map<int, int>& all = device_maps[to];
+  for (const auto& [own, theirs] : map) {
+    const auto [before, is_new] = all.emplace(own, theirs);
+    if (is_new || before->second == theirs) continue;
+    throw DistError("the device map for worker " + to + " has device " + std::to_string(before->second) +
+                    " for device " + std::to_string(own) + " already, and not " + std::to_string(theirs));
+  }
+}
+
 namespace {
 
 WorkerInfo info_of(const WorkerContact& worker) { return {worker.name, static_cast<int>(worker.rank)}; }
@@ -58,6 +68,10 @@ void add_function(std::string_view name, std::uint64_t signature, std::string_vi
 std::string name_of_function(std::string_view pointer) {
   if (std::optional<std::string> name = FunctionTable::get().name_of(pointer)) return *std::move(name);
   throw DistError("the function is not registered: add DLAUNCH_RPC(its name) beside it");
+}
+
+std::string name_of_worker(const Destination& to) {
+  return to.id() < 0 ? to.name() : RpcWorld::get().member("rpc")->destination(to).name;
 }
 
 std::string begin_request(std::string_view name, std::uint64_t signature) {

@@ -18,6 +18,8 @@
 #include "runtime/rendezvous/job_store.h"
 #include "runtime/rendezvous/key_value_store.h"
 #include "runtime/rendezvous/local_address.h"
+#include "runtime/rpc/device_hooks.h"
+#include "runtime/rpc/device_maps.h"
 #include "runtime/rpc/serve.h"
 #include "store/base/random.h"
 #include "store/base/text.h"
@@ -182,7 +184,13 @@ namespace {
 
 void start(const RpcWorld::Member& member, const std::shared_ptr<MemberDirectory>& directory) {
   const std::shared_ptr<References> references = member.references;
-  const ServeContext context{FunctionTable::get(), member.agent, references};
+  const auto contact = [workers = member.workers,
+                        directory](std::uint32_t id) -> std::optional<WorkerContact> {
+    if (directory) return KnownWorkers::find_present(*directory, id);
+    return workers->workers()[id];
+  };
+  const ServeContext context{FunctionTable::get(), member.agent, references,
+                             std::make_shared<CallerDevices>(member.agent->self().name, contact)};
   Agent::Observer observer{
       .serve_at_once = [references](const IncomingCall& call) { return serve_message(*references, call); },
       .function_of = function_of,
@@ -209,6 +217,18 @@ WorkerContact claim(MemberDirectory& directory, const std::string& name, int ran
   if (socket) std::istringstream(socket->address()) >> self.contact.address >> self.contact.port;
   directory.claim_rank(rank == -1 ? std::nullopt : std::optional(static_cast<std::uint32_t>(rank)), self);
   return self;
+}
+
+WorkerDevices devices_of(const rpc::RpcOptions& options) {
+  return {device_count(), options.devices, {options.device_maps.begin(), options.device_maps.end()}};
+}
+
+// All workers find the same, if they know each other.
+void require_devices(const std::vector<WorkerContact>& workers, const std::vector<WorkerContact>& all,
+                     bool all_known) {
+  for (const WorkerContact& worker : workers)
+    if (const std::string why = why_wrong_devices(worker, all, all_known); !why.empty())
+      throw DistError(why, {.operation = "init_rpc"});
 }
 
 }  // namespace
@@ -239,13 +259,16 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                              .host = host_name(),
                              .address = probable_address(master),
                              .threads = options.num_worker_threads,
+                             .devices = devices_of(options),
                              .on_host = process_environment("DLAUNCH_RPC_UNIX") != "0",
                              .in_memory = process_environment("DLAUNCH_SHM") != "0",
                              .page = recorder().page(),
                              .generation = static_cast<std::uint16_t>(generation),
                              .job_rank = job_rank});
   const std::string own_prefix = prefix + std::to_string(generation++);
+  follow_streams(!options.device_maps.empty());
   if (is_open) {
+    require_devices({made->agent->self()}, {made->agent->self()}, false);
     directory->join(made->agent->self());
     made->known = std::make_shared<KnownWorkers>(made->agent, directory);
   } else {
@@ -253,6 +276,7 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                                                 made->agent->self(), place.self.world_size, serves_store);
     for (const WorkerContact& worker : made->workers->meet(deadline, master))
       made->ids.emplace(worker.name, worker.id);
+    require_devices(made->workers->workers(), made->workers->workers(), true);
   }
   made->references = std::make_shared<References>(made->agent, options.reference_lease);
   start(*made, is_open ? directory : nullptr);

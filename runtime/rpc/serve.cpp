@@ -81,8 +81,8 @@ void run_function(const Served& served, const CallRequest& request, const Reply&
 }
 
 Reply reply_to(const Served& served) {
-  return Reply(std::make_shared<ReplyState>(
-      ReplyState{served.context.references, served.call.caller, served.call.responder}));
+  return Reply(std::make_shared<ReplyState>(ReplyState{served.context.references, served.context.devices,
+                                                       served.call.caller, served.call.responder}));
 }
 
 // The value exists from now on; the function that makes it runs afterwards. If the call is rejected before,
@@ -95,9 +95,10 @@ void create(const Served& served) {
   if (!inner) return fail(served, CallFailure::Kind::bad_arguments, "the call does not decode");
   const auto promise = served.context.references->on_create(served.call.caller, message->id, message->number);
   if (!promise) return fail(served, CallFailure::Kind::exception, "its caller has given the value up");
-  run_function(served, *inner,
-               Reply(std::make_shared<ReplyState>(ReplyState{served.context.references, served.call.caller,
-                                                             served.call.responder, promise})));
+  run_function(
+      served, *inner,
+      Reply(std::make_shared<ReplyState>(ReplyState{served.context.references, served.context.devices,
+                                                    served.call.caller, served.call.responder, promise})));
 }
 
 void fetch(const Served& served) {
@@ -107,7 +108,7 @@ void fetch(const Served& served) {
   reply.with_value({message->id.owner, message->id.creator, message->id.number}, [reply](const Value& value) {
     if (!value.to_bytes) throw DistError("the value of the reference cannot be sent: call its members");
     (void)take_written_handles();
-    reply.result(value.to_bytes(value.object.get()));
+    reply.result(value.to_bytes(value.object.get(), reply));
   });
 }
 

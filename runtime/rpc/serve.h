@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "dlaunch/future.h"
+#include "runtime/rpc/device_maps.h"
 #include "runtime/rpc/function_table.h"
 #include "runtime/rpc/references.h"
 #include "runtime/rpc/request.h"
@@ -17,6 +18,7 @@ struct ServeContext {
   const FunctionTable& functions;
   std::shared_ptr<Agent> agent;
   std::shared_ptr<References> references;
+  std::shared_ptr<CallerDevices> devices;
 };
 
 // Answers the call, also if it is wrong. If the function returns a future, or a reference among its arguments
@@ -35,6 +37,7 @@ CallFailure failure_of(const std::exception_ptr& error);
 // Where the result of a call goes: to the caller, or into a value that this worker keeps.
 struct ReplyState {
   std::shared_ptr<References> references;
+  std::shared_ptr<CallerDevices> devices;
   std::uint32_t caller;
   std::shared_ptr<Responder> responder;
   // The result is kept here; the responder acknowledges that it is created.

@@ -19,6 +19,34 @@ bool may_be_in_name(char c) {
          std::string_view("_-:.").find(c) != std::string_view::npos;
 }
 
+void write(ByteWriter& writer, const WorkerDevices& devices) {
+  const auto number = [&](std::size_t value) { writer.u32(static_cast<std::uint32_t>(value)); };
+  number(static_cast<std::size_t>(devices.count));
+  number(devices.used.size());
+  for (const int device : devices.used) writer.integer(device);
+  number(devices.maps.size());
+  for (const auto& [callee, map] : devices.maps) {
+    writer.text(callee);
+    number(map.size());
+    for (const auto& [from, to] : map) writer.integer(from).integer(to);
+  }
+}
+
+WorkerDevices read_devices(ByteReader& reader) {
+  WorkerDevices devices;
+  devices.count = reader.integer<int>();
+  for (std::uint32_t left = reader.u32(); left > 0 && reader.ok(); --left)
+    devices.used.push_back(reader.integer<int>());
+  for (std::uint32_t left = reader.u32(); left > 0 && reader.ok(); --left) {
+    WorkerDevices::Map& map = devices.maps[std::string(reader.text(longest_worker_name))];
+    for (std::uint32_t pairs = reader.u32(); pairs > 0 && reader.ok(); --pairs) {
+      const int from = reader.integer<int>();
+      map[from] = reader.integer<int>();
+    }
+  }
+  return devices;
+}
+
 }  // namespace
 
 std::string why_no_worker_name(const std::string& name) {
@@ -41,13 +69,14 @@ std::string describe_process(const WorkerContact& worker) {
 
 std::string to_text(const WorkerContact& worker) {
   std::string bytes;
-  ByteWriter(bytes)
-      .text(worker.name)
+  ByteWriter writer(bytes);
+  writer.text(worker.name)
       .u32(worker.id)
       .text(worker.host)
       .text(to_text(worker.contact))
       .u32(worker.rank)
       .u32(static_cast<std::uint32_t>(worker.pid));
+  write(writer, worker.devices);
   return bytes;
 }
 
@@ -60,6 +89,7 @@ std::optional<WorkerContact> parse_worker_contact(const std::string& text) {
   const std::optional<Contact> contact = parse_contact(std::string(reader.text(longest_contact)));
   worker.rank = reader.u32();
   worker.pid = static_cast<std::int32_t>(reader.u32());
+  worker.devices = read_devices(reader);
   if (!reader.done() || !contact || !why_no_worker_name(worker.name).empty()) return std::nullopt;
   worker.contact = *contact;
   return worker;

@@ -2,12 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/sockets/handshake.h"
 
 namespace dlaunch::internal {
+
+// Devices of tensors in remote calls.
+struct WorkerDevices {
+  using Map = std::map<int, int>;  // the callee's devices, by those of this worker
+
+  int count = 0;                                      // 0 to count - 1 exist
+  std::vector<int> used = {};                         // empty: all
+  std::map<std::string, Map, std::less<>> maps = {};  // by the callee's name
+
+  bool operator==(const WorkerDevices&) const = default;
+};
 
 struct WorkerContact {
   std::string name;
@@ -16,6 +29,7 @@ struct WorkerContact {
   Contact contact;
   std::uint32_t rank = 0;  // its id, unless it has taken the rank over from a worker that is gone
   std::int32_t pid = 0;
+  WorkerDevices devices = {};
 
   bool operator==(const WorkerContact&) const = default;
 };

@@ -1,6 +1,7 @@
 #include "runtime/rpc_protocol/tensor_head.h"
 
 #include <algorithm>
+#include <string>
 
 #include "dlaunch/error.h"
 
@@ -23,9 +24,17 @@ std::size_t elements_of(const std::vector<std::int64_t>& shape) {
   return std::ranges::find(shape, 0) == shape.end() ? reach : 0;
 }
 
+void require_device(std::int16_t device, const TensorLimits& limits) {
+  if (device == on_cpu) return;
+  const int count = limits.device_count();
+  if (device >= 0 && device < count) return;
+  throw DistError("a serialised tensor is for device " + std::to_string(device) +
+                  ", and this worker has so many: " + std::to_string(count));
+}
+
 }  // namespace
 
-TensorBytes read_tensor(codec::Read& read, ElementSize element_size) {
+TensorBytes read_tensor(codec::Read& read, const TensorLimits& limits) {
   TensorBytes tensor;
   TensorHead& head = tensor.head;
   read(head);
@@ -33,9 +42,10 @@ TensorBytes read_tensor(codec::Read& read, ElementSize element_size) {
     if (head.link) throw DistError("a serialised tensor is undefined, and has a gradient");
     return tensor;
   }
-  const std::size_t size = element_size(head.type);
+  const std::size_t size = limits.element_size(head.type);
   if (size == 0) throw DistError("a serialised tensor has an unknown dtype");
   if (head.link && head.link->worker < 0) throw DistError("a serialised tensor is of no worker");
+  require_device(head.device, limits);
   const std::size_t count = elements_of(head.shape);
   read.reader().require(count, size);
   tensor.elements = read.reader().plain(count * size);

@@ -60,7 +60,8 @@ void AutogradContext::forget_sent(std::uint64_t message) {
   graph_.sent.erase(message);
 }
 
-void AutogradContext::add_received(MessageId from, std::uint32_t index, at::Tensor& tensor) {
+void AutogradContext::add_received(MessageId from, std::uint32_t index, std::int16_t device,
+                                   at::Tensor& tensor) {
   if (!tensor.is_floating_point() && !tensor.is_complex())
     throw DistError("a tensor that has arrived requires a gradient, and has integers");
   const std::lock_guard lock(mutex_);
@@ -71,6 +72,7 @@ void AutogradContext::add_received(MessageId from, std::uint32_t index, at::Tens
   }
   if (node->num_inputs() != index)
     throw DistError("the tensors of a message do not arrive in the order in which they were sent");
+  static_cast<RecvRpcBackward&>(*node).add_device(device);
   ::torch::autograd::set_history(tensor, node);
 }
 

@@ -39,12 +39,16 @@ class RecvRpcBackward : public ::torch::autograd::Node {
  public:
   explicit RecvRpcBackward(MessageId from) : from_(from) {}
   [[nodiscard]] MessageId from() const { return from_; }
+  // The sender's devices of the tensors (tensor_head.h).
+  [[nodiscard]] const std::vector<std::int16_t>& devices() const { return devices_; }
+  void add_device(std::int16_t device) { devices_.push_back(device); }
   // Throws: LibTorch's own backward() cannot go on in another worker.
   ::torch::autograd::variable_list apply(::torch::autograd::variable_list&& gradients) override;
   [[nodiscard]] std::string name() const override { return "RecvRpcBackward"; }
 
  private:
   const MessageId from_;
+  std::vector<std::int16_t> devices_;
 };
 
 // Of two gradients. A sparse one is added to a dense one, and not the other way round.
@@ -68,7 +72,8 @@ class AutogradContext {
   // The message was not sent, or has not arrived.
   void forget_sent(std::uint64_t message);
   // Makes the tensor the one with that index of the message; DistError if others are missing.
-  void add_received(MessageId from, std::uint32_t index, at::Tensor& tensor);
+  // `device`: that of the tensor at its sender.
+  void add_received(MessageId from, std::uint32_t index, std::int16_t device, at::Tensor& tensor);
   [[nodiscard]] Graph graph() const;
 
   // Workers that have called this one under the context, and that it has called.

@@ -60,9 +60,11 @@ Future<void> join_backward(std::uint64_t context, std::uint64_t pass, bool keep_
 const rpc::Registration join_registration("dist_autograd.backward", join_backward);
 
 void take_gradients(std::uint64_t context, std::uint64_t pass, std::uint64_t message,
-                    const std::vector<at::Tensor>& gradients) {
+                    const std::vector<DirectedTensor>& directed) {
+  GraphRun::Gradients gradients;
+  for (const DirectedTensor& one : directed) gradients.push_back(one.tensor);
   if (const auto here = AutogradContexts::get().find_or_add(context))
-    here->pass(pass)->deliver(message, gradients);
+    here->pass(pass)->deliver(message, std::move(gradients));
 }
 const rpc::Registration take_registration("dist_autograd.gradients", take_gradients);
 
@@ -159,7 +161,8 @@ Future<void> BackwardPass::start(const std::shared_ptr<AutogradContext>& context
 void BackwardPass::run_graph(const std::shared_ptr<AutogradContext>& context,
                              const AutogradContext::Edges& roots, const GraphRun::Gradients& gradients) {
   const auto run = std::make_shared<GraphRun>(
-      context, settings_.keep_graph, [weak = weak_from_this()](MessageId to, const GraphRun::Gradients& of) {
+      context, settings_.keep_graph,
+      [weak = weak_from_this()](MessageId to, const std::vector<DirectedTensor>& of) {
         if (const auto self = weak.lock()) self->send(to, of);
       });
   run->begin(roots, gradients);
@@ -174,7 +177,7 @@ void BackwardPass::run_graph(const std::shared_ptr<AutogradContext>& context,
   work(run);
 }
 
-void BackwardPass::send(MessageId to, const GraphRun::Gradients& gradients) {
+void BackwardPass::send(MessageId to, const std::vector<DirectedTensor>& gradients) {
   std::uint64_t context = 0;
   {
     const std::lock_guard lock(mutex_);

@@ -57,7 +57,7 @@ class BackwardPass : public std::enable_shared_from_this<BackwardPass> {
                      const GraphRun::Gradients& gradients);
   void run_graph(const std::shared_ptr<AutogradContext>& context, const AutogradContext::Edges& roots,
                  const GraphRun::Gradients& gradients);
-  void send(MessageId to, const GraphRun::Gradients& gradients);
+  void send(MessageId to, const std::vector<DirectedTensor>& gradients);
   void work(const std::shared_ptr<GraphRun>& run);
   [[nodiscard]] bool is_last();  // all parts but the run here have ended
   void on_part(const Future<void>& part);

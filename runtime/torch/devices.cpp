@@ -25,7 +25,8 @@ at::Device device_of(const Device& device) {
 
 void keep_for_current_stream(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cuda()) return;
-  tensor.record_stream(c10::impl::VirtualGuardImpl(at::kCUDA).getStream(tensor.device()));
+  const c10::impl::VirtualGuardImpl cuda(at::kCUDA);
+  cuda.recordDataPtrOnStream(tensor.storage().data_ptr(), cuda.getStream(tensor.device()));
 }
 
 }  // namespace dlaunch::torch::internal

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "dlaunch/error.h"
+#include "runtime/torch/node_streams.h"
 
 namespace dlaunch::torch::internal {
 
@@ -74,7 +75,7 @@ void GraphRun::begin(const AutogradContext::Edges& roots, const Gradients& gradi
   }
   for (const NodePointer& node : graph_.received)
     if (!missing_.contains(node.get()))
-      send_(static_cast<const RecvRpcBackward&>(*node).from(), Gradients(node->num_inputs()));
+      send(static_cast<const RecvRpcBackward&>(*node), Gradients(node->num_inputs()));
   add_all(roots_, gradients);
 }
 
@@ -100,6 +101,8 @@ void GraphRun::add(const Edge& edge, at::Tensor gradient) {
   if (gradient.defined()) {
     at::Tensor& place = inputs[edge.input_nr];
     gradient = fitted(edge, std::move(gradient));
+    hand_over(gradient, edge);
+    const NodeStreams streams(*node);
     place = place.defined() ? sum_of(place, gradient) : std::move(gradient);
   }
   if (--missing_[node] == 0) ready_.emplace(node->sequence_nr(), node);
@@ -129,6 +132,13 @@ void GraphRun::deliver_rest() {
   }
 }
 
+void GraphRun::send(const RecvRpcBackward& receiver, Gradients gradients) const {
+  std::vector<DirectedTensor> directed;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    directed.push_back({std::move(gradients[i]), receiver.devices().at(i)});
+  send_(receiver.from(), std::move(directed));
+}
+
 GraphRun::State GraphRun::run() {
   std::unique_lock lock(mutex_);
   if (running_ || ended_) return State::other;
@@ -137,6 +147,7 @@ GraphRun::State GraphRun::run() {
     Node* const node = ready_.top().second;
     ready_.pop();
     Gradients gradients = std::move(inputs_.extract(node).mapped());
+    const NodeStreams streams(*node);
     lock.unlock();
     const Gradients outputs = run_node(*node, std::move(gradients));
     lock.lock();
@@ -151,7 +162,16 @@ GraphRun::State GraphRun::run() {
   if (ended_) return State::other;
   if (!waiting_.empty()) return State::waiting;
   ended_ = true;
+  finish_leaves();
   return State::complete;
+}
+
+// The gradients are there for any thread, in whatever stream it works.
+void GraphRun::finish_leaves() const {
+  for (const auto& [node, missing] : missing_) {
+    if (dynamic_cast<const AccumulateGrad*>(node) == nullptr) continue;
+    for (const c10::Stream& stream : streams_of(*node)) stream.synchronize();
+  }
 }
 
 void GraphRun::stop() {
@@ -165,7 +185,7 @@ Gradients GraphRun::run_node(Node& node, Gradients gradients) const {
   const auto* const receiver = dynamic_cast<const RecvRpcBackward*>(&node);
   if (receiver != nullptr) {
     if (!none_defined(gradients)) run_pre_hooks(node, gradients);
-    send_(receiver->from(), std::move(gradients));
+    send(*receiver, std::move(gradients));
     return Gradients(arguments);
   }
   // Zero in, zero out: parts of the graph that the roots do not reach may have been used and freed before.

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "runtime/torch/autograd_context.h"
+#include "runtime/torch/rpc_devices.h"
 
 namespace dlaunch::torch::internal {
 
@@ -28,8 +29,8 @@ namespace dlaunch::torch::internal {
 class GraphRun {
  public:
   using Gradients = std::vector<at::Tensor>;  // undefined: zero
-  // Of the tensors of a message, to its sender. Does not block.
-  using Send = std::function<void(MessageId to, Gradients gradients)>;
+  // Of the tensors of a message, to its sender.
+  using Send = std::function<void(MessageId to, std::vector<DirectedTensor> gradients)>;
 
   GraphRun(std::shared_ptr<AutogradContext> context, bool keep_graph, Send send);
 
@@ -57,6 +58,8 @@ class GraphRun {
   void count(const AutogradContext::Edges& edges);
   void add(const Edge& edge, at::Tensor gradient);
   void add_all(const AutogradContext::Edges& edges, const Gradients& gradients);
+  void send(const RecvRpcBackward& receiver, Gradients gradients) const;
+  void finish_leaves() const;
   [[nodiscard]] Gradients run_node(Node& node, Gradients gradients) const;
   void accumulate(Node& node, Gradients gradients) const;
 

@@ -54,6 +54,34 @@ thread_local std::array<c10::StreamId, most_devices> streams{};
 cudaStream_t handle_of(c10::StreamId id) { return reinterpret_cast<cudaStream_t>(id); }
 cudaStream_t current_stream() { return handle_of(streams.at(static_cast<std::size_t>(current_device()))); }
 
+// As of LibTorch's allocator: what is freed is used again by work that comes later in its stream, at once,
+// and after the work of other streams that have recorded it.
+struct Allocator final : c10::Allocator {
+  struct Block {
+    void* memory;
+    cudaStream_t stream;
+    std::vector<cudaStream_t> also_used_in = {};
+  };
+  [[nodiscard]] c10::DataPtr allocate(std::size_t bytes) const override {
+    if (bytes == 0) return {nullptr, cuda(current_device())};
+    void* memory = nullptr;
+    require(cudaMalloc(&memory, bytes), "cudaMalloc");
+    return {memory, new Block{memory, current_stream()}, free_block, cuda(current_device())};
+  }
+  static void free_block(void* context) {
+    auto* const block = static_cast<Block*>(context);
+    for (const cudaStream_t other : block->also_used_in) {
+      cudaEvent_t used = nullptr;
+      (void)cudaEventCreateWithFlags(&used, cudaEventDisableTiming);
+      (void)cudaEventRecord(used, other);
+      (void)cudaStreamWaitEvent(block->stream, used, 0);
+      (void)cudaEventDestroy(used);
+    }
+    (void)cudaFreeAsync(block->memory, block->stream);
+    delete block;
+  }
+};
+
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   [[nodiscard]] c10::DeviceType type() const override { return c10::DeviceType::CUDA; }
@@ -94,38 +122,19 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     require(cudaStreamWaitEvent(handle_of(stream.id()), static_cast<cudaEvent_t>(event), 0),
             "cudaStreamWaitEvent");
   }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    require(cudaStreamSynchronize(handle_of(stream.id())), "cudaStreamSynchronize");
+  }
+  void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
+    if (auto* const block = static_cast<Allocator::Block*>(data.get_context()))
+      block->also_used_in.push_back(handle_of(stream.id()));
+  }
   void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override {
     (void)cudaEventDestroy(static_cast<cudaEvent_t>(event));
   }
 };
 C10_REGISTER_GUARD_IMPL(CUDA, Guard);
 
-// As of LibTorch's allocator: what is freed is used again by work that comes later in its stream, at once.
-struct Allocator final : c10::Allocator {
-  struct Block {
-    void* memory;
-    cudaStream_t stream;
-    std::vector<cudaStream_t> others = {};  // that have used it, too
-  };
-  [[nodiscard]] c10::DataPtr allocate(std::size_t bytes) const override {
-    if (bytes == 0) return {nullptr, cuda(current_device())};
-    void* memory = nullptr;
-    require(cudaMalloc(&memory, bytes), "cudaMalloc");
-    return {memory, new Block{memory, current_stream()}, free_block, cuda(current_device())};
-  }
-  static void free_block(void* context) {
-    auto* const block = static_cast<Block*>(context);
-    for (cudaStream_t const other : block->others) {
-      cudaEvent_t used = nullptr;
-      require(cudaEventCreateWithFlags(&used, cudaEventDisableTiming), "cudaEventCreate");
-      require(cudaEventRecord(used, other), "cudaEventRecord");
-      require(cudaStreamWaitEvent(block->stream, used, 0), "cudaStreamWaitEvent");
-      (void)cudaEventDestroy(used);
-    }
-    (void)cudaFreeAsync(block->memory, block->stream);
-    delete block;
-  }
-};
 Allocator allocator;
 
 constexpr c10::DispatchKeySet keys(c10::DispatchKey::CUDA);
@@ -219,11 +228,6 @@ at::Tensor view(const at::Tensor& self, at::IntArrayRef size) {
   return strided_view(self, wanted, strides, c10::nullopt);
 }
 
-void record_stream(at::Tensor& self, c10::Stream stream) {
-  auto* const block = static_cast<Allocator::Block*>(self.storage().data_ptr().get_context());
-  if (block != nullptr) block->others.push_back(handle_of(stream.id()));
-}
-
 at::Scalar first_value(const at::Tensor& self) { return on_host(self).item(); }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
@@ -234,7 +238,6 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("as_strided", strided_view);
   library.impl("_reshape_alias", reshape_alias);
   library.impl("view", view);
-  library.impl("record_stream", record_stream);
   library.impl("_local_scalar_dense", first_value);
 }
 

@@ -23,9 +23,12 @@ std::size_t element_size(std::int8_t type) {
   return number < std::size(sizes) ? sizes[number] : 0;
 }
 
+int device_count() { return 2; }
+
 void check(const TensorBytes& tensor) {
   if (!tensor.head.is_defined) return;
   std::size_t bytes = element_size(tensor.head.type);
+  require(tensor.head.device >= on_cpu && tensor.head.device < device_count());
   require(bytes > 0 && tensor.head.shape.size() <= 64);
   std::int64_t stride = 1;  // as LibTorch computes them
   for (const std::int64_t size : tensor.head.shape) {
@@ -50,7 +53,7 @@ void fuzz(FuzzInput input) {
   codec::Read read(reader);
   try {
     for (int i = 0; i < tensors; ++i) {
-      const TensorBytes tensor = read_tensor(read, element_size);
+      const TensorBytes tensor = read_tensor(read, {element_size, device_count});
       check(tensor);
       TensorHead head = tensor.head;
       codec::Writer writer;

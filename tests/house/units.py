@@ -118,6 +118,7 @@ COVERED_BY = {
 # The same for runtime/.
 RUNTIME_COVERED_BY = {
     "runtime/rpc/agent_connections": "runtime/rpc/agent_test.cpp",
+    "runtime/rpc/device_hooks": "runtime/torch/device_maps_test.cpp",
     "runtime/rpc/looked_at_links": "runtime/rpc/agent_test.cpp",
     "runtime/api/c_api_bindings": "runtime/api/c_bindings_test.c",
     "runtime/api/c_api_groups": "runtime/api/c_api_test.c",
@@ -183,6 +184,8 @@ RUNTIME_COVERED_BY = {
     "runtime/torch/operands": "runtime/torch/distributed_test.cpp",
     "runtime/torch/cuda_streams": "runtime/torch/device_modules_test.cpp",
     "runtime/torch/devices": "runtime/torch/device_modules_test.cpp",
+    "runtime/torch/node_streams": "runtime/torch/device_maps_test.cpp",
+    "runtime/torch/rpc_devices": "runtime/torch/device_maps_test.cpp",
     "runtime/data_parallel/gradient_device": "runtime/data_parallel/device_gradients_test.cpp",
     "runtime/data_parallel/reducer_impl": "runtime/data_parallel/gradient_reducer_test.cpp",
     "runtime/data_parallel/reducer_reports": "runtime/data_parallel/reducer_errors_test.cpp",

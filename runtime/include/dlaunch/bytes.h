@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,6 +57,19 @@ class MessageNote {
   virtual void on_rejected() = 0;
 };
 
+// For which devices of its receiver the tensors of a message are (dlaunch/torch/rpc_tensors.h), by their
+// devices at the sender. Devices are CUDA's numbers.
+class ReceiverDevices {
+ public:
+  // None: a tensor of that device cannot be sent.
+  [[nodiscard]] virtual std::optional<int> find(int own) const = 0;
+  // Why it cannot, and what to do: a clause.
+  [[nodiscard]] virtual std::string why_none(int own) const = 0;
+
+ protected:
+  ~ReceiverDevices() = default;
+};
+
 struct Bytes {
   Bytes() = default;
   Bytes(std::string text) : front(std::move(text)) {}  // NOLINT(google-explicit-constructor)
@@ -83,7 +97,9 @@ class Writer {
   // block where they are, which must not change as long as the bytes are used.
   enum class LongData : std::uint8_t { inside, copied, referred };
 
-  explicit Writer(LongData how = LongData::inside) : how_(how) {}
+  // `receiver`: of the message; it lives as long as the writer. Null: no other worker gets what is written.
+  explicit Writer(LongData how = LongData::inside, const ReceiverDevices* receiver = nullptr)
+      : how_(how), receiver_(receiver) {}
 
   void raw(const void* data, std::size_t size) { bytes_.front.append(static_cast<const char*>(data), size); }
   // Plain data, behind their length.
@@ -115,6 +131,7 @@ class Writer {
 
   [[nodiscard]] bool has_blocks() const { return how_ != LongData::inside; }
   [[nodiscard]] std::shared_ptr<MessageNote>& note() { return bytes_.note; }  // null at first
+  [[nodiscard]] const ReceiverDevices* receiver() const { return receiver_; }
 
   // REQUIRES: long data are inside.
   std::string take() { return std::move(bytes_.front); }
@@ -122,6 +139,7 @@ class Writer {
 
  private:
   const LongData how_;
+  const ReceiverDevices* const receiver_;
   Bytes bytes_;
   std::shared_ptr<const void> owner_;
   std::size_t without_bytes_ = 0;

@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,6 +47,7 @@
 #include "dlaunch/export.h"
 #include "dlaunch/future.h"
 #include "dlaunch/rpc_arguments.h"
+#include "dlaunch/rpc_devices.h"
 #include "dlaunch/store.h"
 
 namespace dlaunch {
@@ -96,12 +98,21 @@ struct RpcOptions {
   // the references of one are broken, and the other destroys values that no other worker refers to. The same
   // on all workers. 0: never.
   std::chrono::milliseconds reference_lease = std::chrono::minutes(10);
+  // For tensors on CUDA devices (dlaunch/torch/rpc_tensors.h): {callee's name: {own device: the callee's}}.
+  // Results come back by the inverse of the map, which is one to one.
+  std::map<std::string, std::map<int, int>> device_maps = {};
+  // All devices of this worker in its maps and in those of others for it. Empty: any that it has.
+  std::vector<int> devices = {};
+
+  // Adds to the map for worker `to`. Throws DistError if a device has another one there already.
+  DLAUNCH_EXPORT void set_device_map(const std::string& to, const std::map<int, int>& map);
 };
 
 // Joins the workers; returns when all have come. Independent of init_process_group. `name`: of letters,
 // digits,
 // "_", "-", ":" and "."; no other worker of the job has it. Throws DistError if remote calls have begun
-// already or an argument is wrong, and DistNetworkError that names the workers that have not come.
+// already or an argument is wrong, on all workers if a device map is, and DistNetworkError that names the
+// workers that have not come.
 //
 // Without a world size it returns at once: workers join at any time, and find each other when they call each
 // other. Each has a rank and a name that no other worker of the group has: otherwise DistError that names
@@ -155,7 +166,8 @@ namespace rpc_detail {
 // A value that a worker keeps for remote references to it (rref.h).
 struct Value {
   std::shared_ptr<void> object;
-  codec::Bytes (*to_bytes)(const void* object) = nullptr;  // null: it cannot be sent
+  // Null: it cannot be sent.
+  codec::Bytes (*to_bytes)(const void* object, const codec::ReceiverDevices& receiver) = nullptr;
 };
 
 // The caller's side of the answer. One of these is called, once.
@@ -174,7 +186,7 @@ class DLAUNCH_EXPORT Receiver {
 struct HandleId;
 
 // The callee's side: the way back. Copies refer to the same call. Any thread.
-class DLAUNCH_EXPORT Reply {
+class DLAUNCH_EXPORT Reply final : public codec::ReceiverDevices {
  public:
   explicit Reply(std::shared_ptr<internal::ReplyState> state) : state_(std::move(state)) {}
   // Whether the result is kept here, and not sent.
@@ -188,6 +200,9 @@ class DLAUNCH_EXPORT Reply {
   // Calls `use` with a value of this worker when it is there; replies with an error if there is none, or
   // `use` throws.
   void with_value(const HandleId& id, std::function<void(const Value& value)> use) const;
+  // The caller's devices, by the inverse of its map.
+  [[nodiscard]] std::optional<int> find(int own) const override;
+  [[nodiscard]] std::string why_none(int own) const override;
 
  private:
   std::shared_ptr<internal::ReplyState> state_;
@@ -200,6 +215,7 @@ DLAUNCH_EXPORT void add_function(std::string_view name, std::uint64_t signature,
                                  Handler handler);
 // Throws DistError if the function is not registered.
 DLAUNCH_EXPORT std::string name_of_function(std::string_view pointer);
+DLAUNCH_EXPORT std::string name_of_worker(const Destination& to);
 // What a request begins with.
 DLAUNCH_EXPORT std::string begin_request(std::string_view name, std::uint64_t signature);
 DLAUNCH_EXPORT void call(const Destination& to, std::string_view name, codec::Bytes request,
@@ -243,6 +259,7 @@ class PromiseReceiver final : public Receiver {
   explicit PromiseReceiver(Promise<R> promise) : promise_(std::move(promise)) {}
   void on_result(codec::Reader reader) override {
     promise_.set_result_of([&]() -> R {
+      const auto scope = streams_.enter();
       codec::Read read(reader);
       future_detail::Stored<R> value{};
       read(value);
@@ -258,6 +275,7 @@ class PromiseReceiver final : public Receiver {
 
  private:
   const Promise<R> promise_;
+  const CallerStreams streams_;
 };
 
 // The result of a function, sent or kept.
@@ -269,9 +287,11 @@ void reply_with_value(const Reply& reply, R value) {
     reply.keep({std::move(value), nullptr});
   } else if (reply.keeps()) {
     reply.keep({std::make_shared<R>(std::move(value)),
-                [](const void* object) { return result_bytes(*static_cast<const R*>(object)); }});
+                [](const void* object, const codec::ReceiverDevices& receiver) {
+                  return result_bytes(*static_cast<const R*>(object), receiver);
+                }});
   } else {
-    reply.result(bytes_with<R>(std::move(value)));
+    reply.result(bytes_with<R>(std::move(value), reply));
   }
 }
 
@@ -367,10 +387,11 @@ Handler handler_of_member(Member member) {
 // The bytes of a call. Long data of arguments that the caller keeps are copied, or referred to: then they
 // must not change until the call has ended.
 template <class R, class... A, class... U>
-codec::Bytes request_of(codec::Writer::LongData how, const std::string& name, U&&... arguments) {
+codec::Bytes request_of(codec::Writer::LongData how, const CalleeDevices& callee, const std::string& name,
+                        U&&... arguments) {
   static_assert(sizeof...(A) == sizeof...(U), "the function takes another number of arguments");
   const std::string head = begin_request(name, signature_of_function<R, A...>());
-  codec::Writer writer(how);
+  codec::Writer writer(how, &callee);
   writer.raw(head.data(), head.size());
   codec::Write write(writer);
   (write_argument<A>(writer, write, std::forward<U>(arguments)), ...);
@@ -382,7 +403,8 @@ Future<ResultOf<R>> begin_call(codec::Writer::LongData how, const Destination& t
                                U&&... arguments) {
   const std::string name = name_of_function(bytes_of(function));
   const Promise<ResultOf<R>> promise(run_callback);
-  call(to, name, request_of<R, A...>(how, name, std::forward<U>(arguments)...),
+  const CalleeDevices devices([&to] { return name_of_worker(to); });
+  call(to, name, request_of<R, A...>(how, devices, name, std::forward<U>(arguments)...),
        std::make_shared<PromiseReceiver<ResultOf<R>>>(promise));
   return promise.future();
 }

@@ -117,20 +117,20 @@ void write_argument(codec::Writer& writer, codec::Write& write, U&& argument) {
 
 // Of a value that lives on.
 template <class R>
-codec::Bytes result_bytes(const R& value) {
-  codec::Writer writer(codec::Writer::LongData::copied);
+codec::Bytes result_bytes(const R& value, const codec::ReceiverDevices& caller) {
+  codec::Writer writer(codec::Writer::LongData::copied, &caller);
   codec::Write write(writer);
   write(value);
   return writer.take_bytes();
 }
 // Of one that is the bytes' own from now on.
 template <class R>
-codec::Bytes bytes_with(R value) {
+codec::Bytes bytes_with(R value, const codec::ReceiverDevices& caller) {
   if constexpr (std::is_trivially_copyable_v<R>) {
-    return result_bytes(value);
+    return result_bytes(value, caller);
   } else {
     const auto owned = std::make_shared<const R>(std::move(value));
-    codec::Writer writer(codec::Writer::LongData::referred);
+    codec::Writer writer(codec::Writer::LongData::referred, &caller);
     writer.set_owner(owned);
     codec::Write write(writer);
     write(*owned);

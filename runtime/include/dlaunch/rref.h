@@ -70,8 +70,10 @@ class RRef {
   RRef() = default;
   // A value of this worker, which can be sent.
   explicit RRef(T value)
-      : handle_(rpc_detail::own_value({std::make_shared<T>(std::move(value)), [](const void* object) {
-                                         return rpc_detail::result_bytes(*static_cast<const T*>(object));
+      : handle_(rpc_detail::own_value({std::make_shared<T>(std::move(value)),
+                                       [](const void* object, const codec::ReceiverDevices& receiver) {
+                                         return rpc_detail::result_bytes(*static_cast<const T*>(object),
+                                                                         receiver);
                                        }})) {}
   // The same, but others only call its members.
   explicit RRef(std::shared_ptr<T> value) : handle_(rpc_detail::own_value({std::move(value), nullptr})) {}
@@ -140,10 +142,12 @@ class RRef {
                                               U&&... arguments) const {
     const std::string name = rpc_detail::name_of_function(member);
     const Promise<rpc_detail::ResultOf<R>> promise(rpc_detail::run_callback);
-    rpc_detail::call_member(handle_, {}, name,
-                            rpc_detail::request_of<R, rpc_detail::HandleId, A...>(
-                                how, name, rpc_detail::id_of(handle_), std::forward<U>(arguments)...),
-                            std::make_shared<rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>>(promise));
+    const rpc_detail::CalleeDevices devices([this] { return owner_name(); });
+    rpc_detail::call_member(
+        handle_, {}, name,
+        rpc_detail::request_of<R, rpc_detail::HandleId, A...>(how, devices, name, rpc_detail::id_of(handle_),
+                                                              std::forward<U>(arguments)...),
+        std::make_shared<rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>>(promise));
     return promise.future();
   }
 
@@ -158,9 +162,11 @@ RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> remote(const Dest
                                                                       R (*function)(A...), U&&... arguments) {
   const std::string name = rpc_detail::name_of_function(rpc_detail::bytes_of(function));
   RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> reference;
-  reference.handle_ = rpc_detail::create_value(
-      to, name,
-      rpc_detail::request_of<R, A...>(codec::Writer::LongData::copied, name, std::forward<U>(arguments)...));
+  const rpc_detail::CalleeDevices devices([&to] { return rpc_detail::name_of_worker(to); });
+  reference.handle_ =
+      rpc_detail::create_value(to, name,
+                               rpc_detail::request_of<R, A...>(codec::Writer::LongData::copied, devices, name,
+                                                               std::forward<U>(arguments)...));
   return reference;
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int8_t floats = 6;
 std::size_t size_of(std::int8_t type) { return type == floats ? sizeof(float) : 0; }
+int two_devices() { return 2; }
 
 std::string written(TensorHead head, const std::string& elements) {
   codec::Writer writer;
@@ -22,7 +23,7 @@ std::string written(TensorHead head, const std::string& elements) {
 TensorBytes read_from(const std::string& bytes) {
   codec::Reader reader(bytes);
   codec::Read read(reader);
-  return read_tensor(read, size_of);
+  return read_tensor(read, {size_of, two_devices});
 }
 std::string error_of(const TensorHead& head, const std::string& elements = "") {
   try {
@@ -32,11 +33,12 @@ std::string error_of(const TensorHead& head, const std::string& elements = "") {
   }
   return "none";
 }
-TensorHead of_shape(std::vector<std::int64_t> shape) { return {true, floats, std::move(shape), {}}; }
+TensorHead of_shape(std::vector<std::int64_t> shape) { return {true, floats, on_cpu, std::move(shape), {}}; }
 
 TEST(TensorHead, ElementsAreThoseOfTheShape) {
   TensorHead head = of_shape({2, 3});
-  head.link = TensorLink{1, 2, 3, 4};
+  head.link = TensorLink{1, 2, 3, 4, 5};
+  head.device = 1;
   const std::string elements(24, 'x');
   const std::string bytes = written(head, elements + "rest");
   const TensorBytes tensor = read_from(bytes);
@@ -53,7 +55,7 @@ TEST(TensorHead, LongElementsAreInABlock) {
   const auto read_with = [&](std::vector<codec::Block> blocks) {
     codec::Reader reader(front, std::move(blocks));
     codec::Read read(reader);
-    return read_tensor(read, size_of);
+    return read_tensor(read, {size_of, two_devices});
   };
   EXPECT_EQ(read_with({block}).elements.data.get(), memory->data());
   EXPECT_THROW((void)read_with({}), DistError);
@@ -88,6 +90,18 @@ TEST(TensorHead, ShapesThatCannotBe) {
 TEST(TensorHead, TooFewElements) {
   EXPECT_NE(error_of(of_shape({2, 3}), std::string(23, 'x')).find("ends too early"), std::string::npos);
   EXPECT_NE(error_of(of_shape({std::int64_t{1} << 48}), "1234").find("ends too early"), std::string::npos);
+}
+
+TEST(TensorHead, DevicesThatAreNotHere) {
+  TensorHead head = of_shape({0});
+  for (const int device : {-32768, -2, 2, 32767}) {
+    head.device = static_cast<std::int16_t>(device);
+    EXPECT_NE(
+        error_of(head).find("for device " + std::to_string(device) + ", and this worker has so many: 2"),
+        std::string::npos);
+  }
+  head.device = 0;
+  EXPECT_EQ(error_of(head), "none");
 }
 
 TEST(TensorHead, UnknownDtypesAndWorkers) {

@@ -8,8 +8,8 @@
 #include "dlaunch/torch/tensor.h"
 #include "dlaunch/torch/zero_redundancy.h"
 #include "tests/runtime/data_parallel/reduced_model.h"
-#include "tests/runtime/torch/on_devices.h"
 #include "tests/runtime/torch/small_nets.h"
+#include "tests/runtime/torch/torch_devices.h"
 
 namespace dlaunch::torch {
 namespace {
@@ -21,10 +21,10 @@ using small_nets::Net;
 using small_nets::part;
 using small_nets::set_parameters;
 using small_nets::whole_gradients;
-using test::device_of_torch;
 using test::in_stream;
 using test::init_for;
 using test::run_ranks;
+using test::torch_device_of;
 
 CollectiveOptions async() {
   CollectiveOptions options;
@@ -38,7 +38,7 @@ TEST_P(DeviceModules, CollectivesAreInTheOrderOfTheCurrentStream) {
   const auto results = run_ranks(2, [](int rank) {
     init_for(rank, GetParam());
     const auto guard = in_stream(test::make_stream(), rank);
-    const at::Tensor source = ::torch::ones({3}).to(device_of_torch(rank)) * (rank + 1);
+    const at::Tensor source = ::torch::ones({3}).to(torch_device_of(rank)) * (rank + 1);
     for (int i = 0; i < test::repeats; ++i) {
       const at::Tensor values = at::empty_like(source);
       const at::Tensor result = at::empty_like(source);
@@ -47,7 +47,7 @@ TEST_P(DeviceModules, CollectivesAreInTheOrderOfTheCurrentStream) {
       result.copy_(values);
       if (!result.cpu().equal(::torch::full({3}, 3.F))) return "round " + std::to_string(i);
     }
-    const at::Tensor columns = at::arange(6, at::kFloat).view({2, 3}).to(device_of_torch(rank)).t();
+    const at::Tensor columns = at::arange(6, at::kFloat).view({2, 3}).to(torch_device_of(rank)).t();
     const TensorWork work = all_reduce(columns, ReduceOp::sum, async());
     if (!columns.cpu().equal(2 * at::arange(6, at::kFloat).view({2, 3}).t())) return std::string("columns");
     work.wait();
@@ -75,12 +75,12 @@ TEST_P(DeviceModules, GradientsAreThoseOfTheWholeBatch) {
       const auto guard = in_stream(test::make_stream(), rank);
       Net net;
       set_parameters(*net, rank);
-      net->to(device_of_torch(rank));
+      net->to(torch_device_of(rank));
       DistributedDataParallel model(net, options_of(form, rank));
       for (int step = 0; step < 5; ++step) {
         net->zero_grad();
         at::Tensor input = part(batch(step), rank, 2);
-        if (std::string(form) != "device_ids") input = input.to(device_of_torch(rank));
+        if (std::string(form) != "device_ids") input = input.to(torch_device_of(rank));
         loss_of(model(input)).backward();
         Net copy;
         for (std::size_t i = 0; i < net->parameters().size(); ++i)
@@ -99,13 +99,13 @@ TEST_P(DeviceModules, StepsWithoutReductionAddUpAndUnevenInputsJoin) {
     init_for(rank, GetParam());
     Net net;
     set_parameters(*net, 0);
-    net->to(device_of_torch(rank));
+    net->to(torch_device_of(rank));
     DistributedDataParallel model(net);
     {
       const auto no_sync = model.no_sync();
-      loss_of(model(part(batch(0), rank, 2).to(device_of_torch(rank)))).backward();
+      loss_of(model(part(batch(0), rank, 2).to(torch_device_of(rank)))).backward();
     }
-    loss_of(model(part(batch(0), rank, 2).to(device_of_torch(rank)))).backward();
+    loss_of(model(part(batch(0), rank, 2).to(torch_device_of(rank)))).backward();
     const at::Tensor twice = net->parameters()[0].grad().cpu();
     if (!twice.allclose(2 * whole_gradients(0, batch(0))[0])) return std::string("not the sum");
     net->zero_grad();
@@ -113,7 +113,7 @@ TEST_P(DeviceModules, StepsWithoutReductionAddUpAndUnevenInputsJoin) {
     auto join = model.join();
     for (int step = 0; step < 2 + rank; ++step) {
       optimizer.zero_grad();
-      loss_of(model(part(batch(step), rank, 2).to(device_of_torch(rank)))).backward();
+      loss_of(model(part(batch(step), rank, 2).to(torch_device_of(rank)))).backward();
       optimizer.step();
     }
     join.finish();
@@ -133,14 +133,14 @@ TEST_P(DeviceModules, TheStateOfAnOptimizerIsSharedOut) {
     set_parameters(*alone, 0);
     Net net;
     set_parameters(*net, 0);
-    net->to(device_of_torch(rank));
+    net->to(torch_device_of(rank));
     DistributedDataParallel model(net);
     const ::torch::optim::AdamOptions options(0.01);
     ZeroRedundancyOptimizer<::torch::optim::Adam> optimizer(model.parameters(), options);
     ::torch::optim::Adam reference(alone->parameters(), options);
     for (int step = 0; step < 5; ++step) {
       optimizer.zero_grad();
-      loss_of(model(part(batch(step), rank, 2).to(device_of_torch(rank)))).backward();
+      loss_of(model(part(batch(step), rank, 2).to(torch_device_of(rank)))).backward();
       optimizer.step();
       reference.zero_grad();
       loss_of(alone(batch(step))).backward();
@@ -162,7 +162,7 @@ TEST(DeviceModulesErrors, DevicesThatAreNotTheModulesAreNamed) {
   const auto results = run_ranks(1, [](int rank) {
     init_for(rank, "gloo");
     Net net;
-    net->to(device_of_torch(0));
+    net->to(torch_device_of(0));
     const auto error = [&](DataParallelOptions options) {
       return test::thrown_by([&] { const DistributedDataParallel model(net, std::move(options)); }) + "\n";
     };

@@ -11,8 +11,8 @@
 #include "dlaunch/torch/distributed.h"
 #include "dlaunch/torch/fully_sharded.h"
 #include "tests/runtime/torch/divided_nets.h"
-#include "tests/runtime/torch/on_devices.h"
 #include "tests/runtime/torch/small_nets.h"
+#include "tests/runtime/torch/torch_devices.h"
 
 namespace dlaunch::torch {
 namespace {
@@ -23,10 +23,10 @@ using small_nets::batch;
 using small_nets::loss_of;
 using small_nets::part;
 using small_nets::set_parameters;
-using test::device_of_torch;
 using test::in_stream;
 using test::init_for;
 using test::run_ranks;
+using test::torch_device_of;
 
 constexpr int steps = 5;
 
@@ -53,7 +53,7 @@ TEST_P(DeviceSharded, TrainsAsOneProcessDoes) {
     Blocks divided;
     set_parameters(*whole, 0.5, 0.3);
     set_parameters(*divided, rank == 0 ? 0.5 : 9, 0.3);
-    divided->to(device_of_torch(rank));
+    divided->to(torch_device_of(rank));
     FullyShardedDataParallel model(divided, {.units = all_units});
     ::torch::optim::SGD reference(whole->parameters(), ::torch::optim::SGDOptions(0.05).momentum(0.9));
     ::torch::optim::SGD optimizer(model.shards(), ::torch::optim::SGDOptions(0.05).momentum(0.9));
@@ -63,7 +63,7 @@ TEST_P(DeviceSharded, TrainsAsOneProcessDoes) {
       const double wanted = ::torch::nn::utils::clip_grad_norm_(whole->parameters(), 0.05);
       reference.step();
       optimizer.zero_grad();
-      const at::Tensor loss = loss_of(model(part(batch(step), rank, 2).to(device_of_torch(rank))));
+      const at::Tensor loss = loss_of(model(part(batch(step), rank, 2).to(torch_device_of(rank))));
       {
         const auto elsewhere = in_stream(other, rank);
         loss.backward();
@@ -87,11 +87,11 @@ TEST_P(DeviceSharded, GradientsAddUpAndUnevenInputsJoin) {
     init_for(rank, GetParam());
     Blocks net;
     set_parameters(*net, 0.5, 0.3);
-    net->to(device_of_torch(rank));
+    net->to(torch_device_of(rank));
     FullyShardedDataParallel model(net, {.units = all_units});
     Blocks whole;
     set_parameters(*whole, 0.5, 0.3);
-    const auto input = [rank](int step) { return part(batch(step), rank, 2).to(device_of_torch(rank)); };
+    const auto input = [rank](int step) { return part(batch(step), rank, 2).to(torch_device_of(rank)); };
     {
       const auto no_sync = model.no_sync();
       loss_of(model(input(0))).backward();
@@ -125,9 +125,9 @@ TEST_P(DeviceSharded, FreedMemoryIsNotUsedAgainTooEarly) {
     Blocks net;
     set_parameters(*net, 0.5, 0.3);
     const at::Tensor wanted = net->middle->weight.detach().clone();
-    net->to(device_of_torch(rank));
+    net->to(torch_device_of(rank));
     FullyShardedDataParallel model(net, {.units = all_units});
-    const at::Tensor seen = at::zeros_like(wanted).to(device_of_torch(rank));
+    const at::Tensor seen = at::zeros_like(wanted).to(torch_device_of(rank));
     const at::NoGradGuard no_grad;
     using FullParameters = ShardedDataParallel::FullParameters;
     for (int round = 0; round < test::repeats; ++round) {
@@ -171,7 +171,7 @@ TEST(DeviceShardedErrors, AModuleOnTwoDevicesIsRejected) {
   const auto results = run_ranks(1, [](int rank) {
     init_for(rank, "gloo");
     Blocks net;
-    net->last->to(device_of_torch(rank));
+    net->last->to(torch_device_of(rank));
     return test::thrown_by([&] { const FullyShardedDataParallel model(net); });
   });
   test::expect_all_say(results,

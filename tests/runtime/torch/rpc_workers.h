@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "dlaunch/torch/rpc.h"
 #include "tests/runtime/rank_processes.h"
@@ -18,12 +19,15 @@ constexpr auto rpc_limit = std::chrono::seconds(30);
 
 inline std::string name_of(int rank) { return "worker" + std::to_string(rank); }
 
-// `body` on rank 0; the others serve.
-inline void expect_ok(int size, const std::function<std::string()>& body) {
+// `body` on rank 0; the others serve. `options` are the ranks', by rank.
+inline void expect_ok(int size, const std::function<std::string()>& body,
+                      const std::vector<rpc::RpcOptions>& options = {}) {
   expect_all_say(run_processes(size,
                                [&](int rank) {
                                  at::set_num_threads(1);
-                                 rpc::init_rpc(name_of(rank));
+                                 const auto at = static_cast<std::size_t>(rank);
+                                 rpc::init_rpc(name_of(rank),
+                                               at < options.size() ? options[at] : rpc::RpcOptions());
                                  std::string said = rank == 0 ? body() : "ok";
                                  rpc::shutdown();
                                  return said;
@@ -35,7 +39,7 @@ inline void expect_ok(int size, const std::function<std::string()>& body) {
 // That `text` has `part`, or what it is.
 #define REQUIRE_HAS(text, part)                                                \
   if (const std::string found = (text); found.find(part) == std::string::npos) \
-  return "no '" part "' in: " + found
+  return std::string("no '").append(part).append("' in: ").append(found)
 
 // The text of what `call` throws.
 inline std::string error_of(const std::function<void()>& call) {

@@ -1,6 +1,7 @@
-// LibTorch on the devices of tests: one process a rank, with streams of the program's own.
+// LibTorch's devices and streams, for tests on the doubles or on GPUs (tests/runtime/cuda/test_devices.h).
 #pragma once
 
+#include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
 
 #include <chrono>
@@ -10,14 +11,14 @@
 
 namespace dlaunch::test {
 
-inline at::Device device_of_torch(int rank) {
+inline at::Device torch_device_of(int rank) {
   return {at::kCUDA, static_cast<at::DeviceIndex>(device_of(rank))};
 }
 
 // LibTorch's current stream for as long as it lives. The library's own current stream stays unset.
 inline c10::StreamGuard in_stream(cudaStream_t stream, int rank) {
   return c10::StreamGuard(
-      c10::Stream(c10::Stream::UNSAFE, device_of_torch(rank), reinterpret_cast<c10::StreamId>(stream)));
+      c10::Stream(c10::Stream::UNSAFE, torch_device_of(rank), reinterpret_cast<c10::StreamId>(stream)));
 }
 
 inline void init_for(int rank, const std::string& backend) { init(rank, std::chrono::seconds(30), backend); }
