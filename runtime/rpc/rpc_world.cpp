@@ -224,11 +224,10 @@ WorkerDevices devices_of(const rpc::RpcOptions& options) {
 }
 
 // All workers find the same, if they know each other.
-void require_devices(const std::vector<WorkerContact>& workers, const std::vector<WorkerContact>& all,
-                     bool all_known) {
-  for (const WorkerContact& worker : workers)
+void require_devices(const WorkerContact& self, const std::vector<WorkerContact>& all, bool all_known) {
+  for (const WorkerContact& worker : all)
     if (const std::string why = why_wrong_devices(worker, all, all_known); !why.empty())
-      throw DistError(why, {.operation = "init_rpc"});
+      throw DistError(why, {.rank = static_cast<int>(self.rank), .operation = "init_rpc"});
 }
 
 }  // namespace
@@ -268,7 +267,7 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
   const std::string own_prefix = prefix + std::to_string(generation++);
   follow_streams(!options.device_maps.empty());
   if (is_open) {
-    require_devices({made->agent->self()}, {made->agent->self()}, false);
+    require_devices(made->agent->self(), {made->agent->self()}, false);
     directory->join(made->agent->self());
     made->known = std::make_shared<KnownWorkers>(made->agent, directory);
   } else {
@@ -276,7 +275,7 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                                                 made->agent->self(), place.self.world_size, serves_store);
     for (const WorkerContact& worker : made->workers->meet(deadline, master))
       made->ids.emplace(worker.name, worker.id);
-    require_devices(made->workers->workers(), made->workers->workers(), true);
+    require_devices(made->agent->self(), made->workers->workers(), true);
   }
   made->references = std::make_shared<References>(made->agent, options.reference_lease);
   start(*made, is_open ? directory : nullptr);

@@ -59,17 +59,22 @@ cudaStream_t current_stream() { return handle_of(streams.at(static_cast<std::siz
 struct Allocator final : c10::Allocator {
   struct Block {
     void* memory;
-    cudaStream_t stream;
+    cudaStream_t stream;  // null: the default stream of
+    int device;
     std::vector<cudaStream_t> also_used_in = {};
   };
   [[nodiscard]] c10::DataPtr allocate(std::size_t bytes) const override {
     if (bytes == 0) return {nullptr, cuda(current_device())};
     void* memory = nullptr;
     require(cudaMalloc(&memory, bytes), "cudaMalloc");
-    return {memory, new Block{memory, current_stream()}, free_block, cuda(current_device())};
+    return {memory, new Block{memory, current_stream(), current_device()}, free_block,
+            cuda(current_device())};
   }
   static void free_block(void* context) {
     auto* const block = static_cast<Block*>(context);
+    int before = 0;
+    (void)cudaGetDevice(&before);
+    (void)cudaSetDevice(block->device);
     for (const cudaStream_t other : block->also_used_in) {
       cudaEvent_t used = nullptr;
       (void)cudaEventCreateWithFlags(&used, cudaEventDisableTiming);
@@ -78,6 +83,7 @@ struct Allocator final : c10::Allocator {
       (void)cudaEventDestroy(used);
     }
     (void)cudaFreeAsync(block->memory, block->stream);
+    (void)cudaSetDevice(before);
     delete block;
   }
 };

@@ -381,9 +381,45 @@ TEST(DeviceMaps, GradientsGoBackToTheDevicesOfTheTensors) {
       to_next());
 }
 
+TEST(DeviceMaps, RemoteModulesAndTheirOptimizer) {
+  expect_ok(
+      2,
+      []() -> std::string {
+        const std::string device = torch_device_of(1).str();
+        const dlaunch::torch::RemoteModule<::torch::nn::Linear> linear("worker1/" + device, 3, 2);
+        const auto parameters = linear.remote_parameters();
+        ::torch::nn::Linear copy(3, 2);
+        const auto copy_parameters = [&] {
+          const ::torch::NoGradGuard no_grad;
+          for (std::size_t i = 0; i < 2; ++i) copy->parameters()[i].copy_(parameters[i].to_here().cpu());
+        };
+        const dlaunch::torch::DistributedOptimizer<::torch::optim::SGD> optimizer(
+            parameters, ::torch::optim::SGDOptions(0.1));
+        copy_parameters();
+        for (int i = 0; i < 3; ++i) {
+          copy->zero_grad();
+          const at::Tensor input = ::torch::rand({4, 3});
+          const dist_autograd::Context context;
+          // Of the CPU, and on the map's device.
+          const at::Tensor output = linear.forward(i == 1 ? input.to(torch_device_of(0)) : input);
+          REQUIRE(output.device() == torch_device_of(0) && output.cpu().allclose(copy(input)));
+          dist_autograd::backward(context.id(), {output.sum()});
+          optimizer.step(context.id());
+          copy(input).sum().backward();
+          ::torch::optim::SGD(copy->parameters(), 0.1).step();
+          const at::Tensor mine = copy->weight.detach().clone();
+          copy_parameters();
+          REQUIRE(copy->weight.allclose(mine));
+        }
+        return "ok";
+      },
+      to_next());
+}
+
 // Its gradient is not there until the gate of the last one opens.
 struct Late : ::torch::autograd::Function<Late> {
   static inline Gate* gate = nullptr;
+  static inline cudaStream_t ran_in = nullptr;
   static at::Tensor forward(::torch::autograd::AutogradContext*, const at::Tensor& input) {
     return input.clone();
   }
@@ -393,7 +429,8 @@ struct Late : ::torch::autograd::Function<Late> {
     const at::Tensor source = gradients[0] * 3;
     const auto device = source.device();
     const c10::Stream here = c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
-    gate->hold(reinterpret_cast<cudaStream_t>(here.id()));
+    ran_in = reinterpret_cast<cudaStream_t>(here.id());
+    gate->hold(ran_in);
     late.copy_(source);
     return {late};
   }
@@ -416,12 +453,15 @@ TEST(DeviceMaps, NodesAreInTheOrderOfTheirStreams) {
       }
       Gate gate;
       Late::gate = &gate;
-      const auto guard = in_stream(streams[1], 0);
-      loss = Late::apply(i % 2 == 0 ? loss : near).sum();
+      {
+        const auto guard = in_stream(streams[1], 0);
+        loss = Late::apply(i % 2 == 0 ? loss : near).sum();
+      }
+      const auto other = in_stream(streams[2], 0);
       std::thread opener([&] { gate.open(); });
       dist_autograd::backward(context.id(), {loss});
       opener.join();
-      const auto other = in_stream(streams[2], 0);
+      REQUIRE(Late::ran_in == streams[1]);
       const auto gradients = dist_autograd::get_gradients(context.id());
       REQUIRE(i % 2 == 0 ? is_at(gradients.at(far), 15, 0) : is_at(gradients.at(near), 3, 0));
     }

@@ -65,8 +65,15 @@ TEST(RemoteModule, AModuleOfTheProgram) {
 
 TEST(RemoteModule, Errors) {
   expect_ok(2, []() -> std::string {
-    REQUIRE_HAS(error_of([] { const RemoteModule<Scale> scale("worker1/cuda:0", 1.); }),
-                "the remote device \"worker1/cuda:0\" is not on the CPU");
+    REQUIRE_HAS(
+        error_of([] { const RemoteModule<Scale> scale("worker1/xla:0", 1.); }),
+        "the remote device \"worker1/xla:0\" is neither on the CPU nor on CUDA: give \"worker1/cpu\"");
+    REQUIRE_HAS(error_of([] { const RemoteModule<Scale> scale("worker1/cuda:", 1.); }),
+                "is neither on the CPU");
+    REQUIRE_HAS(error_of([] { const RemoteModule<Scale> scale("worker1/cuda:-1", 1.); }),
+                "is neither on the CPU");
+    REQUIRE_HAS(error_of([] { RemoteModule<Scale>("worker1/cuda:99", 1.).forward(at::Tensor(), 1); }),
+                "a RemoteModule is to be on cuda:99, and worker worker1 has so many devices: ");
     REQUIRE_HAS(error_of([] { const RemoteModule<Scale> scale("worker7", 1.); }),
                 "there is no worker 'worker7'");
     const RemoteModule<Scale> zero("worker1", 0.);

@@ -8,7 +8,8 @@
 //
 // Calls that a thread makes while it has a Context, and all that their functions call, are under that
 // context: the graph of autograd goes on through each tensor of their arguments and results that requires a
-// gradient. Each worker keeps its part of the graph, and gradients go back through the same messages.
+// gradient. Each worker keeps its part of the graph, and gradients go back through the same messages, to the
+// devices of the tensors that they are of: they need no device map.
 #pragma once
 
 #include <ATen/core/Dict.h>
@@ -49,7 +50,8 @@ class DLAUNCH_EXPORT Context {
 
 // Computes the gradients of the sum of the roots, which have one element each, in all workers, and returns
 // when they have them: those of parameters and other leaves are added to the context, in the worker of each
-// leaf, and not to .grad. Results and arguments that the roots do not depend on get none. The graph is freed
+// leaf, and not to .grad. Nodes run in the CUDA streams of their forward; the gradients are there for every
+// stream. Results and arguments that the roots do not depend on get none. The graph is freed
 // unless retain_graph. `timeout` bounds each worker's part of the pass (none: as init_rpc's rpc_timeout).
 //
 // Throws DistError for a context that this worker does not know or a root of another kind; what LibTorch

@@ -30,8 +30,19 @@ inline namespace v1 {
 
 namespace rpc_detail {
 
-// The worker of "worker1/cpu" or "worker1". DistError for another device than the CPU.
-DLAUNCH_EXPORT std::string worker_of(std::string_view remote_device);
+struct Placement {
+  std::string worker;
+  int device;  // of CUDA; -1: the CPU
+};
+// Of "worker1/cuda:0", "worker1/cpu" or "worker1". Throws DistError.
+DLAUNCH_EXPORT Placement placement_of(std::string_view remote_device);
+// -1: it stays. Throws DistError if this worker does not have the device.
+DLAUNCH_EXPORT void move_to_device(::torch::nn::Module& module, int device);
+DLAUNCH_EXPORT at::Tensor on_device(const at::Tensor& tensor, int device);
+template <class T>
+const T& on_device(const T& value, int /*device*/) {
+  return value;
+}
 // "RemoteModule<torch::nn::Linear>(int, int)"
 DLAUNCH_EXPORT std::string readable_name(const std::type_info& type);
 DLAUNCH_EXPORT std::vector<rpc::RRef<at::Tensor>> references_to(std::vector<at::Tensor> tensors);
@@ -58,14 +69,19 @@ struct Registered {
 
 template <class Impl, class... A>
 struct MakeModule {
-  static std::shared_ptr<Impl> call(A... arguments) {
-    return std::make_shared<Impl>(std::move(arguments)...);
+  static std::shared_ptr<Impl> call(int device, A... arguments) {
+    auto module = std::make_shared<Impl>(std::move(arguments)...);
+    move_to_device(*module, device);
+    return module;
   }
 };
 template <class Impl, class... A>
 struct Forward {
   using Result = std::remove_cvref_t<decltype(std::declval<Impl&>().forward(std::declval<A&>()...))>;
-  static Result call(Impl& module, A... arguments) { return module.forward(arguments...); }
+  static Result call(Impl& module, int device, A... arguments) {
+    if (device < 0) return module.forward(arguments...);
+    return module.forward(on_device(arguments, device)...);
+  }
 };
 template <class Impl>
 struct Parameters {
@@ -89,23 +105,24 @@ class RemoteModule {
 
   // Refers to none: to be assigned to.
   RemoteModule() = default;
-  // Makes the module with these arguments in the worker of `remote_device`: "worker1/cpu" or "worker1".
-  // Returns at once. If the module's constructor throws, forward() throws that error. Throws DistError if
-  // there is no such worker, and for a device that is not the CPU.
+  // Makes the module with these arguments in the worker of `remote_device`: "worker1/cuda:0", "worker1/cpu"
+  // or "worker1". Returns at once. If the module's constructor throws, or the worker does not have the
+  // device, forward() throws that error. Throws DistError if there is no such worker, and for another kind of
+  // device.
   template <class... A>
   explicit RemoteModule(std::string_view remote_device, A... arguments)
-      : module_(rpc::remote(rpc_detail::worker_of(remote_device),
-                            rpc_detail::Registered<rpc_detail::MakeModule<Impl, A...>>::function(),
-                            std::move(arguments)...)) {}
+      : RemoteModule(rpc_detail::placement_of(remote_device), std::move(arguments)...) {}
 
-  // The module's forward(), there. Under a context of dist_autograd the graph goes on through it.
+  // The module's forward(), there. Under a context of dist_autograd the graph goes on through it. If it is on
+  // a CUDA device, arguments that are tensors of another one or of the CPU are copied there; its results come
+  // by the device map (rpc_tensors.h).
   template <class... A>
   auto forward(A... arguments) const {
     return forward_async(std::move(arguments)...).wait();
   }
   template <class... A>
   auto forward_async(A... arguments) const {
-    return module_.rpc_async(rpc_detail::Registered<rpc_detail::Forward<Impl, A...>>::function(),
+    return module_.rpc_async(rpc_detail::Registered<rpc_detail::Forward<Impl, A...>>::function(), device_,
                              std::move(arguments)...);
   }
   template <class... A>
@@ -127,10 +144,18 @@ class RemoteModule {
  private:
   template <class Archive>
   friend void serialize(Archive& archive, RemoteModule& module) {
-    archive(module.module_);
+    archive(module.module_, module.device_);
   }
 
+  template <class... A>
+  explicit RemoteModule(const rpc_detail::Placement& place, A... arguments)
+      : module_(rpc::remote(place.worker,
+                            rpc_detail::Registered<rpc_detail::MakeModule<Impl, A...>>::function(),
+                            place.device, std::move(arguments)...)),
+        device_(place.device) {}
+
   rpc::RRef<Impl> module_;
+  int device_ = -1;  // as of Placement
 };
 
 }  // namespace v1
