@@ -224,10 +224,10 @@ WorkerDevices devices_of(const rpc::RpcOptions& options) {
 }
 
 // All workers find the same, if they know each other.
-void require_devices(const WorkerContact& self, const std::vector<WorkerContact>& all, bool all_known) {
-  for (const WorkerContact& worker : all)
-    if (const std::string why = why_wrong_devices(worker, all, all_known); !why.empty())
-      throw DistError(why, {.rank = static_cast<int>(self.rank), .operation = "init_rpc"});
+void require_devices(int rank, const std::vector<WorkerContact>& known, bool all_known) {
+  for (const WorkerContact& worker : known)
+    if (const std::string why = why_wrong_devices(worker, known, all_known); !why.empty())
+      throw DistError(why, {.rank = rank, .operation = "init_rpc"});
 }
 
 }  // namespace
@@ -243,7 +243,10 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
       std::make_shared<MemberDirectory>(std::make_shared<PrefixStore>(prefix + "members", place.store));
   const std::unique_ptr<LivenessSocket> shows_life = is_open ? open_liveness_socket(master) : nullptr;
   WorkerContact self;
+  const WorkerDevices devices = devices_of(options);
   if (is_open) {
+    const WorkerContact known{.name = name, .host = {}, .contact = {}, .devices = devices};
+    require_devices(place.self.rank, {known}, false);
     self = claim(*directory, name, place.self.rank, shows_life.get());
   } else {
     self.id = self.rank = static_cast<std::uint32_t>(place.self.rank);
@@ -258,7 +261,7 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                              .host = host_name(),
                              .address = probable_address(master),
                              .threads = options.num_worker_threads,
-                             .devices = devices_of(options),
+                             .devices = devices,
                              .on_host = process_environment("DLAUNCH_RPC_UNIX") != "0",
                              .in_memory = process_environment("DLAUNCH_SHM") != "0",
                              .page = recorder().page(),
@@ -267,7 +270,6 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
   const std::string own_prefix = prefix + std::to_string(generation++);
   follow_streams(!options.device_maps.empty());
   if (is_open) {
-    require_devices(made->agent->self(), {made->agent->self()}, false);
     directory->join(made->agent->self());
     made->known = std::make_shared<KnownWorkers>(made->agent, directory);
   } else {
@@ -275,7 +277,7 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                                                 made->agent->self(), place.self.world_size, serves_store);
     for (const WorkerContact& worker : made->workers->meet(deadline, master))
       made->ids.emplace(worker.name, worker.id);
-    require_devices(made->agent->self(), made->workers->workers(), true);
+    require_devices(place.self.rank, made->workers->workers(), true);
   }
   made->references = std::make_shared<References>(made->agent, options.reference_lease);
   start(*made, is_open ? directory : nullptr);

@@ -409,6 +409,24 @@ TEST(Rpc, AMissingWorkerIsNamed) {
   EXPECT_NE(results[0].said.find("rank 1"), std::string::npos) << results[0].said;
 }
 
+// Without a framework there are no devices. Workers that come and go find it before they join.
+TEST(Rpc, DeviceMapsOfDevicesThatAreNotThereAreErrors) {
+  for (const bool is_open : {false, true}) {
+    const auto results = run_processes(2, [&](int rank) {
+      if (is_open) unsetenv("WORLD_SIZE");
+      rpc::RpcOptions options;
+      if (rank == 0 || is_open) options.set_device_map("worker1", {{0, 0}});
+      return error_of<DistError>([&] { rpc::init_rpc(name_of(rank), options); });
+    });
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const std::string worker = name_of(is_open ? static_cast<int>(rank) : 0);
+      EXPECT_EQ(results[rank].said, "the device map of worker " + worker +
+                                        " for worker worker1 names device 0 of worker " + worker +
+                                        ", which has no devices: CUDA and libdlaunch_torch show it some");
+    }
+  }
+}
+
 TEST(Rpc, WrongOptionsAreErrors) {
   const auto wrong = [](const std::string& name, const rpc::RpcOptions& options) {
     return error_of<DistError>([&] { rpc::init_rpc(name, options); });
