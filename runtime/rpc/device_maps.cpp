@@ -27,18 +27,18 @@ std::string why_no_device(const WorkerContact& of, int number) {
   return {};
 }
 
+// As the rest of a sentence about the map. `there`: null if nothing is known of the callee.
 std::string why_wrong_map(const WorkerContact& worker, const std::string& callee,
                           const WorkerDevices::Map& map, const WorkerContact* there) {
-  const std::string statement = "the device map of worker " + worker.name + " for worker " + callee;
   std::map<int, int> inverse;
   for (const auto& [from, to] : map) {
-    if (const std::string why = why_no_device(worker, from); !why.empty()) return statement + " names " + why;
-    const std::string why = there != nullptr ? why_no_device(*there, to) : std::string();
-    if (!why.empty()) return statement + " names " + why;
-    if (to < 0 || to > highest_device) return statement + " names " + device(to) + " of worker " + callee;
+    std::string wrong = why_no_device(worker, from);
+    if (wrong.empty() && there != nullptr) wrong = why_no_device(*there, to);
+    if (wrong.empty() && (to < 0 || to > highest_device)) wrong = device(to) + " of worker " + callee;
+    if (!wrong.empty()) return "names " + wrong;
     if (const auto [before, is_new] = inverse.emplace(to, from); !is_new) {
-      return statement + " has " + device(to) + " for the devices " + std::to_string(before->second) +
-             " and " + std::to_string(from) + ": results could not go back; give each a device of its own";
+      return "has " + device(to) + " for the devices " + std::to_string(before->second) + " and " +
+             std::to_string(from) + ": results could not go back; give each a device of its own";
     }
   }
   return {};
@@ -64,7 +64,11 @@ std::string why_wrong_devices(const WorkerContact& worker, const std::vector<Wor
              names.text();
     }
     const std::string why = why_wrong_map(worker, callee, map, there == all.end() ? nullptr : &*there);
-    if (!why.empty()) return why;
+    if (why.empty()) continue;
+    std::string statement = "the device map of worker " + worker.name;
+    statement += " for worker " + callee;
+    statement += " " + why;
+    return statement;
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "dlaunch/codec.h"
 #include "runtime/rpc_protocol/tensor_head.h"
