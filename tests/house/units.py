@@ -145,6 +145,7 @@ RUNTIME_COVERED_BY = {
     "runtime/backends/mpi/mpi_world": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/nccl/module": "runtime/backends/nccl/nccl_groups_test.cpp",
     "runtime/backends/nccl/nccl_backend": "runtime/backends/nccl/nccl_groups_test.cpp",
+    "runtime/backends/nccl/nccl_backend_end": "runtime/backends/nccl/nccl_failures_test.cpp",
     "runtime/backends/nccl/nccl_calls": "runtime/cuda/device_conformance_test.py",
     "runtime/backends/nccl/nccl_communicator": "runtime/backends/nccl/nccl_failures_test.cpp",
     "runtime/backends/nccl/nccl_functions": "runtime/backends/nccl/nccl_groups_test.cpp",

@@ -15,14 +15,6 @@ namespace dlaunch::internal {
 
 namespace {
 
-using std::chrono::milliseconds;
-
-// How long a thread is waited for that is inside NCCL when the group has ended: first, until it is
-// interrupted, and after that.
-constexpr milliseconds before_interrupt(100);
-constexpr milliseconds after_interrupt(1000);
-// How long shutdown() waits for running operations and for the other ranks.
-constexpr milliseconds shutdown_limit(5000);
 constexpr int multi_rank_version = 23000;  // the first that allows several ranks on one device
 
 constexpr const char* not_connected_before_capture =
@@ -30,6 +22,14 @@ constexpr const char* not_connected_before_capture =
     "yet: call barrier() before the capture, or name the device (device_id) when the group is made";
 
 bool is_switched_on(const char* variable) { return process_environment(variable).value_or("0") == "1"; }
+
+// PyTorch's values 1 and 3 end the process, 2 only aborts.
+bool failure_ends_process() {
+  for (const char* const variable : {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"}) {
+    if (const auto value = process_environment(variable)) return *value == "1" || *value == "3";
+  }
+  return false;
+}
 
 bool may_share_devices(int version) {
   return version >= multi_rank_version && is_switched_on("NCCL_MULTI_RANK_GPU_ENABLE");
@@ -57,6 +57,8 @@ NcclBackend::NcclBackend(const BackendContext& context)
       store_(context.lasting_store),
       check_(control_plane_ ? LossCheck([control = control_plane_] { control->check(); }) : LossCheck()),
       waits_block_(is_switched_on("TORCH_NCCL_BLOCKING_WAIT") || is_switched_on("NCCL_BLOCKING_WAIT")),
+      failure_ends_process_(!waits_block_ && failure_ends_process()),
+      group_(context.group),
       events_(nccl_),
       watchdog_(end_, outside()) {
   if (!store_) throw DistBackendError("this backend needs the store for longer than the group is formed");
@@ -399,84 +401,6 @@ std::string NcclBackend::why_not(const CallSubject& call) {
     return not_connected_before_capture;
   }
   return why_nccl_cannot(call, rank_);
-}
-
-NcclWatchdog::Outside NcclBackend::outside() {
-  return {.enter_thread =
-              [this] {
-                // Its queries must not end the capture of a graph in another thread.
-                cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
-                (void)nccl_.cudaThreadExchangeStreamCaptureMode(&mode);
-              },
-          .is_reached =
-              [this](const CudaEvent& event) {
-                const cudaError_t result = nccl_.cudaEventQuery(event.get());
-                if (result == cudaErrorNotReady) return false;
-                require_cuda(nccl_, result, "cudaEventQuery");
-                return true;
-              },
-          .check = [this] { check_communicator(); },
-          .explain_delay =
-              [this](std::uint64_t late) {
-                if (!control_plane_) return;
-                if (late > 0) control_plane_->explain_delay(late);
-                const std::vector<int> gone = control_plane_->departed();
-                if (!gone.empty()) throw DistNetworkError(left_the_group, {.peer = gone.front()});
-              },
-          .give_up = [this](std::exception_ptr reason) { return give_up(std::move(reason)); }};
-}
-
-// A thread that is inside NCCL finds the error itself.
-void NcclBackend::check_communicator() {
-  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock && communicator_) communicator_->check();
-  if (check_) check_();
-}
-
-std::exception_ptr NcclBackend::give_up(std::exception_ptr reason) {
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (is_leaving_) return reason;
-  constexpr std::chrono::milliseconds limit = NcclCommunicator::abort_limit;
-  bool has_lock = lock.try_lock_for(before_interrupt);
-  bool has_ended = true;
-  if (NcclCommunicator* const busy = connected_; !has_lock && busy != nullptr) {
-    has_ended = busy->interrupt(limit);
-    has_lock = lock.try_lock_for(after_interrupt);
-  }
-  if (has_lock && has_ended && communicator_) has_ended = communicator_->abort(limit);
-  if (has_lock && has_ended) return reason;
-  const char* const note = has_lock
-                               ? "NCCL did not end the communicator within 3 s: its kernels may still run"
-                               : "a thread does not return from NCCL: its kernels may still run";
-  if (log_) log_(note);
-  try {
-    std::rethrow_exception(reason);
-  } catch (const DistNetworkError& e) {
-    return std::make_exception_ptr(DistNetworkError(e.reason() + "; " + note, e.context()));
-  } catch (const DistError& e) {
-    return std::make_exception_ptr(DistBackendError(e.reason() + "; " + note, e.context()));
-  }
-}
-
-void NcclBackend::abort(const std::string& reason) noexcept {
-  end_.set(std::make_exception_ptr(DistNetworkError(reason)));
-  watchdog_.wake();
-}
-
-void NcclBackend::shutdown() noexcept {
-  const Deadline deadline = deadline_after(shutdown_limit);
-  try {
-    if (!watchdog_.drain(deadline)) return abort("the group was destroyed before an operation had ended");
-    const std::unique_lock lock(mutex_);
-    if (communicator_)
-      communicator_->finish(patience(deadline, check_, "the ranks did not end their communicator"));
-  } catch (const std::exception& e) {
-    if (log_) log_(std::string("the NCCL communicator was not ended in order: ") + e.what());
-  }
-}
-
-void NcclBackend::leave(Deadline /*deadline*/) noexcept {
-  is_leaving_ = true;
-  abort("the process ends");
 }
 
 }  // namespace dlaunch::internal

@@ -126,6 +126,8 @@ class NcclBackend final : public Backend {
   [[nodiscard]] NcclWatchdog::Outside outside();
   void check_communicator();
   std::exception_ptr give_up(std::exception_ptr reason);
+  std::exception_ptr end_communicator(std::exception_ptr reason);
+  void end_process_if_wanted(const std::exception_ptr& reason) const;
   // Of this thread; null: it has none.
   Batch* own_batch();
 
@@ -138,6 +140,8 @@ class NcclBackend final : public Backend {
   const std::shared_ptr<BackendStore> store_;
   const LossCheck check_;
   const bool waits_block_;
+  const bool failure_ends_process_;
+  const std::string group_;
   CudaEvents events_;
 
   GroupEnd end_;
@@ -155,6 +159,8 @@ class NcclBackend final : public Backend {
   // communicator_, for the thread that interrupts the one with the lock
   std::atomic<NcclCommunicator*> connected_ = nullptr;
   std::atomic<bool> is_leaving_ = false;  // the process ends: CUDA may be gone
+  std::atomic<bool> is_aborted_ = false;  // by a call
+  bool has_failed_by_itself_ = false;     // the watchdog's
   NcclWatchdog watchdog_;                 // last: its thread uses the others
 };
 

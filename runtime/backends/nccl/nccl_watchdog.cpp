@@ -222,6 +222,7 @@ void NcclWatchdog::end_group(std::exception_ptr reason) {
   end_.set(reason);
   failure_ = outside_.give_up(std::move(reason));
   fail_running();
+  outside_.after_failure(failure_);
 }
 
 }  // namespace dlaunch::internal

@@ -42,6 +42,8 @@ class NcclWatchdog {
     std::function<void(std::uint64_t sequence)> explain_delay;
     std::function<std::exception_ptr(std::exception_ptr)>
         give_up;  // aborts; what to report in place of the reason
+    // The running operations have ended with this error. What it throws ends the process.
+    std::function<void(const std::exception_ptr&)> after_failure;
   };
 
   // `end`: of the group; lives longer.

@@ -246,6 +246,55 @@ TEST(NcclFailures, ALateStartOfTheGpuIsNoFailure) {
   expect_all_say(results, "success");
 }
 
+// Rank 1 dies, and rank 0 makes no call that could throw: it waits for a signal.
+std::string wait_for_the_end(int rank) {
+  init(rank, not_in_this_test);
+  const Floats values({1.0F});
+  connect(values);
+  if (rank == 1) kill(getpid(), SIGKILL);
+  all_reduce(values.tensor());
+  for (;;) pause();
+}
+
+TEST(NcclFailures, AFailureEndsTheProcessIfTheEnvironmentSaysSo) {
+  for (const char* const value : {"1", "3"}) {
+    const auto results = run_processes(2, [value](int rank) {
+      setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", value, 1);
+      return wait_for_the_end(rank);
+    });
+    EXPECT_TRUE(WIFSIGNALED(results[0].status) && WTERMSIG(results[0].status) == SIGABRT)
+        << results[0].status;
+  }
+}
+
+// Not one that the program has asked for, and not if it waits on the host.
+TEST(NcclFailures, ThatEndsNoProcessThatKnowsOfIt) {
+  const auto results = run_processes(2, [](int rank) {
+    setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 1);
+    if (rank == 1) {
+      init(rank, not_in_this_test);
+      connect(Floats({1.0F}));
+      kill(getpid(), SIGKILL);
+    }
+    setenv("TORCH_NCCL_BLOCKING_WAIT", "1", 1);
+    init(rank, not_in_this_test);
+    const std::string said = second_reduction(Floats({1.0F}));
+    destroy_process_group();
+    unsetenv("TORCH_NCCL_BLOCKING_WAIT");
+    return said;
+  });
+  EXPECT_TRUE(contains(results[0].said, "it died")) << results[0].said;
+  const auto aborted = run_processes(1, [](int rank) {
+    setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 1);
+    init(rank);
+    const Floats values({1.0F});
+    connect(values);
+    abort_process_group("enough");
+    return sum_in_a_new_group(rank, values);
+  });
+  expect_all_say(aborted, "1");
+}
+
 // Nobody waited for it on the host.
 TEST(NcclFailures, AFailureThatNobodySawIsTheNextCallsError) {
   SKIP_ON_GPUS("the double fails when it is told to");

@@ -66,7 +66,8 @@ class World {
                 [this](std::exception_ptr reason) {
                   ++given_up_;
                   return reason;
-                }};
+                },
+            .after_failure = [](const std::exception_ptr&) {}};
   }
 
  private:
