@@ -176,6 +176,9 @@ class Nccl(Conformance):
     def test_world_of_3(self):
         self.compare_on_doubles(3)
 
+    def test_world_of_8(self):
+        self.compare_on_doubles(8)
+
     def test_one_rank_on_a_gpu(self):
         self.compare_on_gpus(1)
 
