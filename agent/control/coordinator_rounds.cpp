@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/control/coordinator.h"
+#include "agent/model/call_mismatch.h"
 #include "agent/model/last_lines.h"
 #include "agent/model/remedy.h"
 #include "agent/model/restart_policy.h"
@@ -229,7 +230,7 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
   record(now - std::clamp(failed.age, Duration(0), now - round_began_), failed.failure);
   if (state_ != State::running) return;
   if (failed.failure.blames_peer &&
-      failures_.may_still_end(failed.failure.blamed_rank, membership_, world_)) {
+      failures_.may_still_end(awaited_after(failed.failure), membership_, world_)) {
     failures_.await_blamed_rank(now + blamed_rank_grace);
   } else {
     stop_for(now, failed.failure, out);

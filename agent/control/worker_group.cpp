@@ -204,10 +204,10 @@ void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& 
 
 // The first failure, or another while the end of the blamed rank is awaited.
 void WorkerGroup::stop_after(TimePoint now, const Failure& failure, GroupActions& out) {
-  const int blamed_rank = awaited_.value_or(failure.blamed_rank);
-  if (!failure.blames_peer || !may_still_run(blamed_rank)) return stop_because(now, failure, out);
+  const int awaited = awaited_.value_or(awaited_after(failure));
+  if (!failure.blames_peer || !may_still_run(awaited)) return stop_because(now, failure, out);
   if (awaited_) return;
-  awaited_ = blamed_rank;
+  awaited_ = awaited;
   blaming_failure_ = brief(failure);
   out.emplace_back(ArmStopDeadline{now + blamed_rank_grace});
 }

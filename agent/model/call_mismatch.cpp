@@ -95,6 +95,11 @@ std::string call_mismatch_line(std::string_view output) {
   return shortened(sanitize_for_terminal(line.substr(0, line.find('\n'))), longest);
 }
 
+int awaited_after(const Failure& failure) {
+  const std::string& text = failure.exception.empty() ? failure.tail : failure.exception;
+  return call_mismatch_line(text).empty() ? failure.blamed_rank : -1;
+}
+
 std::optional<CallMismatch> find_call_mismatch(const std::vector<std::string_view>& outputs) {
   std::map<std::uint64_t, std::map<std::string, std::set<int>>> places;  // by sequence number and call
   const auto note = [&](std::uint64_t sequence, int rank, std::string_view call) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/model/job.h"
+
 namespace dlaunch::agent {
 
 struct CallMismatch {
@@ -21,6 +23,10 @@ struct CallMismatch {
 // The line of a worker's last output by which find_call_mismatch() knows its call, in at most 400 bytes;
 // empty: there is none.
 std::string call_mismatch_line(std::string_view output);
+
+// The rank whose end should be awaited before the others are stopped, because it may show more; -1: any. Of a
+// rank that reports a mismatch: any, since all reports together show which rank differs.
+int awaited_after(const Failure& failure);
 
 // From the last output of the workers that failed. None: none of them has noticed such a thing in the default
 // group, whose ranks are those of the job.

@@ -59,6 +59,30 @@ TEST_F(CauseTest, AWorkerThatIsAccusedAndGoesOnIsStoppedAfterThatMomentAndNamed)
   EXPECT_EQ(outcome.others[0].rank, 0);
 }
 
+// All reports together show which rank differs, also those that come after the accused one's.
+TEST_F(CauseTest, AfterAMismatchOfCallsAllRanksAreAwaited) {
+  job_.max_restarts = 0;
+  gather();
+  const auto reports = [this](int rank, int other) {
+    const auto call = [](int of) {
+      return "all_reduce(" + std::to_string(of == 2 ? 8 : 9) + " x float32, sum)";
+    };
+    Failed failure = accuses(failed(0, rank), other);
+    failure.failure.tail = "train: rank " + std::to_string(rank) + ", all_reduce #5 of group default, peer " +
+                           std::to_string(other) + " on b: the ranks call different operations: rank " +
+                           std::to_string(other) + " calls " + call(other) + ", this rank " + call(rank);
+    return failure;
+  };
+  from(0, reports(0, 2));
+  from(7, reports(2, 0));
+  EXPECT_TRUE(sent<StopRound>().empty()) << "ranks 1 and 3 run";
+  from(0, reports(1, 2));
+  from(7, reports(3, 2));
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  EXPECT_EQ(ending().cause.rank, 2);
+}
+
 TEST_F(CauseTest, NoWaitIfTheBlamedRankHasEnded) {
   job_.max_restarts = 0;
   gather();

@@ -459,6 +459,23 @@ TEST_F(WorkerGroupTest, UnknownBlamedRankMayBeAnyRunningRank) {
   EXPECT_TRUE(got<SignalAll>()) << "nobody is left";
 }
 
+// All reports together show which rank differs.
+TEST_F(WorkerGroupTest, AfterAMismatchOfCallsAllRanksAreAwaited) {
+  start();
+  WorkerExit exit;
+  exit.status = {ExitStatus::How::exited, 1, false};
+  exit.exit_record.blamed_rank = 0;  // on another node
+  exit.tail =
+      "train: rank 2, all_reduce #5 of group default, peer 0 on b: the ranks call different operations: rank "
+      "0 "
+      "calls barrier(), this rank all_reduce(9 x float32, sum)";
+  step(WorkerExited{0, 100, exit});
+  EXPECT_FALSE(got<SignalAll>());
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + blamed_rank_grace);
+  step(WorkerExited{1, 101, exit});
+  EXPECT_TRUE(got<SignalAll>()) << "nobody is left";
+}
+
 TEST_F(WorkerGroupTest, AStopDoesNotWaitForTheAccused) {
   start();
   accuse(0, 3);
