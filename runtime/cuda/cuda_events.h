@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -14,7 +13,8 @@ namespace dlaunch::internal {
 
 using CudaEvent = std::shared_ptr<CUevent_st>;
 
-// Any thread. Its events may live longer.
+// Any thread. Its events may live longer. An event that is given back needs no memory order: all that its
+// last holder did with it were calls of CUDA.
 class CudaEvents {
  public:
   explicit CudaEvents(const CudaFunctions& cuda) : cuda_(cuda) {}
@@ -28,9 +28,7 @@ class CudaEvents {
     // They are taken in turn, and given back in nearly the same order.
     for (std::size_t looks = 0; looks < std::min(most_looks, all_.size()); ++looks) {
       next_ = next_ + 1 < all_.size() ? next_ + 1 : 0;
-      if (all_[next_].use_count() > 1) continue;
-      std::atomic_thread_fence(std::memory_order_acquire);  // after what the last holder did with it
-      return all_[next_];
+      if (all_[next_].use_count() == 1) return all_[next_];
     }
     cudaEvent_t event = nullptr;
     require_cuda(cuda_, cuda_.cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
@@ -42,11 +40,8 @@ class CudaEvents {
   // `kept`, if the caller alone holds it, else another one in its place: without a lock in the first case.
   const CudaEvent& renew(CudaEvent& kept) {
     constexpr int own_and_callers = 2;
-    if (kept && kept.use_count() <= own_and_callers) {
-      std::atomic_thread_fence(std::memory_order_acquire);
-      return kept;
-    }
-    return kept = take();
+    if (!kept || kept.use_count() > own_and_callers) kept = take();
+    return kept;
   }
 
  private:
