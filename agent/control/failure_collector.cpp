@@ -36,8 +36,7 @@ std::optional<std::size_t> FailureCollector::explain_mismatch(std::size_t cause)
     return std::nullopt;
   std::vector<std::string_view> outputs;
   outputs.reserve(failures_.size());
-  for (const TimedFailure& one : failures_)
-    outputs.push_back(one.failure.exception.empty() ? one.failure.tail : one.failure.exception);
+  for (const TimedFailure& one : failures_) outputs.push_back(last_output_of(one.failure));
   const auto mismatch = find_call_mismatch(outputs);
   if (!mismatch) return std::nullopt;
   const auto differs = std::find_if(failures_.begin(), failures_.end(), [&](const TimedFailure& one) {

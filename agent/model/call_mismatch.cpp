@@ -95,9 +95,12 @@ std::string call_mismatch_line(std::string_view output) {
   return shortened(sanitize_for_terminal(line.substr(0, line.find('\n'))), longest);
 }
 
+const std::string& last_output_of(const Failure& failure) {
+  return failure.exception.empty() ? failure.tail : failure.exception;
+}
+
 int awaited_after(const Failure& failure) {
-  const std::string& text = failure.exception.empty() ? failure.tail : failure.exception;
-  return call_mismatch_line(text).empty() ? failure.blamed_rank : -1;
+  return call_mismatch_line(last_output_of(failure)).empty() ? failure.blamed_rank : -1;
 }
 
 std::optional<CallMismatch> find_call_mismatch(const std::vector<std::string_view>& outputs) {

@@ -24,6 +24,9 @@ struct CallMismatch {
 // empty: there is none.
 std::string call_mismatch_line(std::string_view output);
 
+// The part of what is known of a worker's end in which it reports such a thing.
+const std::string& last_output_of(const Failure& failure);
+
 // The rank whose end should be awaited before the others are stopped, because it may show more; -1: any. Of a
 // rank that reports a mismatch: any, since all reports together show which rank differs.
 int awaited_after(const Failure& failure);

@@ -52,7 +52,7 @@ class FailureDetector {
     std::optional<int> server = {};                   // the member that serves the store, if any
     const LivenessSocket* liveness_socket = nullptr;  // this process's
     std::function<void()> extra_check = {};           // called too; what it throws is a loss
-    Member outsider = {};                             // this process, if it is no member
+    Member outsider = {};                             // this process, if it is not one of them
   };
   // REQUIRES: the liveness socket lives as long.
   explicit FailureDetector(Options options) : options_(std::move(options)) {}

@@ -8,7 +8,6 @@
 #include "runtime/backends/nccl/nccl_rendezvous.h"
 #include "runtime/backends/nccl/nccl_types.h"
 #include "runtime/base/deadline.h"
-#include "runtime/base/errors.h"
 #include "runtime/base/process_environment.h"
 
 namespace dlaunch::internal {

@@ -130,7 +130,7 @@ TEST_F(NcclWatchdogTest, OneToWhichTheDeviceHasNotComeIsLateForAnotherReason) {
             "before it");
 }
 
-// What a group is told of operations that the program has no Work of.
+// Records the reports about operations without a Work.
 class Observer final : public UnseenOperation::Observer {
  public:
   void on_start(UnseenOperation& /*operation*/, bool /*reports_begin*/) noexcept override {}

@@ -107,8 +107,8 @@ class RemoteModule {
   RemoteModule() = default;
   // Makes the module with these arguments in the worker of `remote_device`: "worker1/cuda:0", "worker1/cpu"
   // or "worker1". Returns at once. If the module's constructor throws, or the worker does not have the
-  // device, forward() throws that error. Throws DistError if there is no such worker, and for another kind of
-  // device.
+  // device, forward() throws the error. Throws DistError if there is no such worker, or the device is neither
+  // the CPU nor one of CUDA.
   template <class... A>
   explicit RemoteModule(std::string_view remote_device, A... arguments)
       : RemoteModule(rpc_detail::placement_of(remote_device), std::move(arguments)...) {}
