@@ -2,11 +2,13 @@
 """A step of data-parallel training: LibTorch with our DistributedDataParallel next to PyTorch's over gloo, turn by turn.
 
     bench/ddp_bench.py [--ranks=2,4] [--turns=5] [--steps=10] [--python=/usr/bin/python3] [--build=build] [--batch=32] [--device=cpu]
+                       [--rate=5gbit]
 
 25.2 million parameters, batch 32 a rank, one thread a rank. With --device=cuda the ranks share the first GPU, and the gradients are
-reduced over gloo on both sides: there the processors are free while the GPU computes. Printed are medians over the turns: a step, a step that reduces
-nothing, the reductions alone, what they add to a step, and our step by Python's. Build with -DDLAUNCH_BENCH=ON and LibTorch: that of
-the Python, or the products take other times.
+reduced over gloo on both sides: there the processors are free while the GPU computes. With --rate each rank is on a host of its own
+(network namespaces, as root), whose link sends no faster: there the processors are free while the link sends. Printed are medians over
+the turns: a step, a step that reduces nothing, the reductions alone, what they add to a step, and our step by Python's. Build with
+-DDLAUNCH_BENCH=ON and LibTorch: that of the Python, or the products take other times.
 """
 
 import argparse
@@ -15,7 +17,9 @@ import statistics
 import subprocess
 import sys
 import time
+import unittest
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 WIDTH, LAYERS = 2240, 5  # as in ddp_ranks.cpp
 
 
@@ -61,10 +65,63 @@ def run_as_rank(steps, batch, device):
     dist.destroy_process_group()
 
 
-def run(programs, ranks, *command):
-    done = subprocess.run([os.path.join(programs, "dlaunch"), f"--nproc-per-node={ranks}", *command], stdout=subprocess.PIPE, text=True,
-                          check=True)
-    return [float(number) for number in done.stdout.splitlines()[-1].split()]  # PyTorch 2.9's gloo writes lines before it
+class Machine:
+    """Starts the ranks on this host."""
+
+    def __init__(self, programs):
+        self.launcher = os.path.join(programs, "dlaunch")
+
+    def close(self):
+        pass
+
+    def run(self, ranks, *command):
+        return times_in(subprocess.run([self.launcher, f"--nproc-per-node={ranks}", *command], stdout=subprocess.PIPE, text=True,
+                                       check=True).stdout)
+
+
+class Links(Machine):
+    """Starts each rank on a host of its own."""
+
+    def __init__(self, programs, rate):
+        super().__init__(programs)
+        self.rate = rate
+        self.hosts = None
+        self.port = 20000
+
+    def run(self, ranks, *command):
+        self.use(ranks)
+        self.port += 1
+        nodes = [subprocess.Popen([*self.hosts.on(i), self.launcher, f"--nnodes={ranks}", f"--node-rank={i}", "--nproc-per-node=1",
+                                   f"--master-addr={self.hosts.addresses[0]}", f"--master-port={self.port}", *command],
+                                  stdout=subprocess.PIPE, text=True) for i in range(ranks)]
+        shown = [node.communicate()[0] for node in nodes]
+        if failed := [node.returncode for node in nodes if node.returncode != 0]:
+            sys.exit(f"a node ended with {failed[0]}")
+        return times_in(shown[0])
+
+    def use(self, ranks):
+        if self.hosts and len(self.hosts.names) == ranks:
+            return
+        sys.path.insert(0, os.path.join(HERE, "..", "tests", "process"))
+        from hosts import Hosts
+        from hosts_bench import slow_down
+
+        class Test(unittest.TestCase):
+            """What Hosts needs to clean up."""
+
+        self.close()
+        self.test = Test()
+        self.hosts = Hosts(self.test, ranks)
+        slow_down(self.hosts, self.rate, 0)
+
+    def close(self):
+        if self.hosts:
+            self.test.doCleanups()
+
+
+def times_in(shown):
+    lines = [line.rsplit("]: ", 1)[-1] for line in shown.splitlines()]  # PyTorch 2.9's gloo writes lines before it
+    return [float(number) for number in lines[-1].split()]
 
 
 def main():
@@ -73,9 +130,10 @@ def main():
     options.add_argument("--turns", type=int, default=5)
     options.add_argument("--steps", type=int, default=10)
     options.add_argument("--python", default="/usr/bin/python3")
-    options.add_argument("--build", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../build"))
+    options.add_argument("--build", default=os.path.join(HERE, "../build"))
     options.add_argument("--batch", type=int, default=32)
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--rate")
     options.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.worker:
@@ -83,12 +141,21 @@ def main():
     programs = os.path.join(chosen.build, "bin")
     program = os.path.join(programs, "ddp_ranks")
     form = (str(chosen.batch), chosen.device)
+    machine = Links(programs, chosen.rate) if chosen.rate else Machine(programs)
+    try:
+        compare(chosen, machine, program, form)
+    finally:
+        machine.close()
+    return 0
+
+
+def compare(chosen, machine, program, form):
     for ranks in (int(number) for number in chosen.ranks.split(",")):
         sides = {
-            "dlaunch, views": lambda: run(programs, ranks, program, str(chosen.steps), "views", *form),
-            "dlaunch, copies": lambda: run(programs, ranks, program, str(chosen.steps), "copies", *form),
-            "PyTorch, gloo": lambda: run(programs, ranks, chosen.python, os.path.abspath(__file__), f"--worker={chosen.steps}",
-                                         f"--batch={chosen.batch}", f"--device={chosen.device}"),
+            "dlaunch, views": lambda: machine.run(ranks, program, str(chosen.steps), "views", *form),
+            "dlaunch, copies": lambda: machine.run(ranks, program, str(chosen.steps), "copies", *form),
+            "PyTorch, gloo": lambda: machine.run(ranks, chosen.python, os.path.abspath(__file__), f"--worker={chosen.steps}",
+                                                 f"--batch={chosen.batch}", f"--device={chosen.device}"),
         }
         times = {side: [] for side in sides}
         for _ in range(chosen.turns):
@@ -100,7 +167,6 @@ def main():
             step, without, alone = (statistics.median(column) for column in zip(*turns))
             adds = step - without
             print(f"{side:18} {step:9.1f} {without:9.1f} {alone:7.1f} {adds:6.1f} {adds / alone:9.2f} {step / peer:13.2f}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ if(TARGET dlaunch_torch)
     dlaunch_test(NAME device_modules_test LABELS runtime TIMEOUT 120 OPTIMISED
     SOURCES
       ${computing}
+      runtime/torch/device_hooks_test.cpp
       runtime/torch/device_maps_test.cpp
       runtime/torch/device_modules_test.cpp
       runtime/torch/device_sharded_test.cpp

@@ -36,7 +36,8 @@ CommHook compress_hook() {
   return [memory](const GradientBucket& bucket) {
     if (bucket.buffer.device().kind != Device::Kind::cpu) {
       throw DistError("this hook converts gradients on the CPU, and these are on " +
-                      to_string(bucket.buffer.device()) + ": reduce them without it, or by a hook of yours");
+                      to_string(bucket.buffer.device()) +
+                      ": take those of dlaunch/torch/comm_hooks.h, or a hook of yours");
     }
     while (memory->size() <= bucket.index) memory->push_back(std::make_shared<std::vector<Half>>());
     const auto& halves = (*memory)[bucket.index];

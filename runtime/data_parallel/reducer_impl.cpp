@@ -145,7 +145,7 @@ void ReducerImpl::begin_step() {
   const Lock lock(mutex_);
   ++step_;
   state_.begin();
-  works_.assign(memory_->plans().size(), Work());
+  started_.assign(memory_->plans().size(), BucketReduction(Work()));
   std::ranges::fill(used_here_, 0);
   if (reduces) unused_here_ = 0;
   reductions_ = std::make_shared<Reductions>();
@@ -256,7 +256,7 @@ void ReducerImpl::launch_complete_buckets(Lock& lock) {
     try {
       device_->join();
       lock.unlock();
-      works_[*bucket] = launch(*bucket);
+      started_[*bucket] = launch(*bucket);
     } catch (...) {
       error = std::current_exception();
     }
@@ -270,21 +270,21 @@ void ReducerImpl::launch_complete_buckets(Lock& lock) {
   launched_.notify_all();
 }
 
-Work ReducerImpl::launch(std::size_t bucket) {
-  Work work = hook_ ? hook_(buckets_[bucket])
-                    : group_.all_reduce(memory_->buffer(bucket), options_.op,
-                                        {.async_op = true, .timeout = options_.timeout});
+BucketReduction ReducerImpl::launch(std::size_t bucket) {
+  BucketReduction started = hook_ ? hook_(buckets_[bucket])
+                                  : group_.all_reduce(memory_->buffer(bucket), options_.op,
+                                                      {.async_op = true, .timeout = options_.timeout});
   ++reductions_->running;
   // Keeps the memory until then. finish_step() reports an error; here it is only seen, so that it is not
   // logged as one that no call waited for.
-  work.then(
+  started.work.then(
       [memory = memory_, reductions = reductions_, is_cpu = device_->is_cpu()](const Work& ended) mutable {
         static_cast<void>(ended.exception());
         reductions->last_end = steady_ns();
         --reductions->running;
         if (!is_cpu) release(std::move(memory));
       });
-  return work;
+  return started;
 }
 
 void ReducerImpl::finish_step() {
@@ -318,7 +318,7 @@ void ReducerImpl::await_reductions() {
   } catch (...) {
     used_error = std::current_exception();
   }
-  for (std::size_t bucket = 0; bucket < works_.size(); ++bucket) {
+  for (std::size_t bucket = 0; bucket < started_.size(); ++bucket) {
     try {
       await(bucket);
     } catch (...) {
@@ -331,12 +331,13 @@ void ReducerImpl::await_reductions() {
 // A Work of a hook may have no deadline of its own. If it has, it ends first, and its error names the rank.
 // What is in the order of the stream already needs no waiting host.
 void ReducerImpl::await(std::size_t bucket) {
-  const Work& work = works_[bucket];
+  auto& [work, finish] = started_[bucket];
   if (hook_ && !work.is_completed()) {
     work.wait(options_.timeout.value_or(group_.timeout()) + hook_grace);
   } else {
     work.wait();
   }
+  if (const auto rest = std::exchange(finish, nullptr)) rest();
 }
 
 // All ranks wait for each other here, while the buckets are being reduced.

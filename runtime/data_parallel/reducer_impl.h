@@ -69,7 +69,7 @@ class ReducerImpl {
   void contribute_without_gradient(std::size_t parameter);
 
   void launch_complete_buckets(Lock& lock);
-  Work launch(std::size_t bucket);
+  BucketReduction launch(std::size_t bucket);
   void await_reductions();
   void await(std::size_t bucket);
   void reduce_used();
@@ -112,7 +112,7 @@ class ReducerImpl {
   bool reduces_ = false;  // the step
   bool launching_ = false;
   StepMoments moments_;
-  std::vector<Work> works_;  // by bucket; its slot belongs to the thread that launches
+  std::vector<BucketReduction> started_;  // by bucket; its slot belongs to the thread that launches
   std::vector<Tensor> own_;  // by parameter: memory of the caller, for this step or left by no_sync
   std::vector<char> left_;   // by parameter: steps in no_sync have left a value
   std::vector<std::uint8_t> used_here_;  // by parameter: 1 or 0

@@ -12,6 +12,7 @@
 #include "dlaunch/error.h"
 #include "dlaunch/process_group.h"
 #include "dlaunch/torch/tensor.h"
+#include "runtime/torch/devices.h"
 
 namespace dlaunch::torch::internal {
 
@@ -43,24 +44,21 @@ PowerSgdState::PowerSgdState(PowerSgdOptions options)
   }
 }
 
-Work PowerSgdState::reduce(const GradientBucket& bucket) {
-  if (bucket.buffer.device().kind != Device::Kind::cpu) {
-    throw DistError("PowerSGD computes on the CPU, and these gradients are on " +
-                    to_string(bucket.buffer.device()) + ": reduce them without it, or by a hook of yours");
-  }
+BucketReduction PowerSgdState::reduce(const GradientBucket& bucket) {
   const at::NoGradGuard no_grad;
   const bool is_float = bucket.buffer.dtype() == DType::float32 || bucket.buffer.dtype() == DType::float64;
   std::shared_ptr<Pending> own;
   if (is_float && statistics_.iterations >= options_.start_powerSGD_iter) own = start(bucket);
-  Work work = own ? own->source.work() : allreduce_hook(bucket);
+  BucketReduction reduction =
+      own ? BucketReduction(own->source->work(), [own] { decompress(*own); }) : allreduce_hook(bucket);
   count(bucket, own ? static_cast<std::size_t>(own->whole_memory.numel() + own->p_memory.numel() +
                                                own->q_memory.numel())
                     : bucket.buffer.numel());
   // In the order of the buckets, and so in one order on all ranks.
-  if (const auto before = std::exchange(pending_, own)) finish(before);
+  if (const auto before = std::exchange(pending_, own)) reduce_q(before);
   if (bucket.is_last)
-    if (const auto last = std::exchange(pending_, nullptr)) finish(last);
-  return work;
+    if (const auto last = std::exchange(pending_, nullptr)) reduce_q(last);
+  return reduction;
 }
 
 void PowerSgdState::count(const GradientBucket& bucket, std::size_t sent) {
@@ -86,6 +84,14 @@ bool PowerSgdState::is_compressed(const at::Tensor& gradient) const {
 std::shared_ptr<PowerSgdState::Pending> PowerSgdState::start(const GradientBucket& bucket) {
   auto pending = std::make_shared<Pending>();
   pending->bucket = bucket;
+  if (bucket.buffer.device().kind == Device::Kind::cpu) {
+    pending->source.emplace();
+  } else {
+    pending->source.emplace([weak = std::weak_ptr(pending)] {
+      const auto held = weak.lock();
+      return held && held->q_work && held->q_work->order_stream();
+    });
+  }
   for (std::size_t i = 0; i < bucket.gradients.size(); ++i) {
     const at::Tensor gradient = tensor_of(bucket.gradients[i]);
     if (!is_compressed(gradient)) {
@@ -126,6 +132,7 @@ void PowerSgdState::prepare(Pending& pending) {
     each.p = next_part(pending.p_memory, p_offset, {each.gradient.size(0), rank});
     each.q = next_part(pending.q_memory, q_offset, {each.gradient.size(1), rank});
     if (options_.use_error_feedback) {
+      keep_for_current_stream(each.memory->error);
       if (each.memory->error.defined()) each.gradient.add_(each.memory->error);
       each.given = each.gradient.clone();
     }
@@ -134,9 +141,13 @@ void PowerSgdState::prepare(Pending& pending) {
 }
 
 at::Tensor PowerSgdState::first_q(Compressed& compressed) {
-  if (options_.warm_start && compressed.memory->q.defined()) return orthonormal(compressed.memory->q);
+  if (options_.warm_start && compressed.memory->q.defined()) {
+    keep_for_current_stream(compressed.memory->q);
+    return orthonormal(compressed.memory->q);
+  }
   // The same numbers on all ranks.
-  return orthonormal(at::randn(compressed.q.sizes(), random_, compressed.q.options()));
+  const at::TensorOptions on_host = compressed.q.options().device(at::kCPU);
+  return orthonormal(at::randn(compressed.q.sizes(), random_, on_host).to(compressed.q.device()));
 }
 
 at::Tensor PowerSgdState::orthonormal(const at::Tensor& matrix) const {
@@ -151,41 +162,45 @@ at::Tensor PowerSgdState::orthonormal(const at::Tensor& matrix) const {
   return result;
 }
 
-void PowerSgdState::finish(const std::shared_ptr<Pending>& pending) const {
+void PowerSgdState::reduce_q(const std::shared_ptr<Pending>& pending) const {
   try {
     pending->whole_work.wait();
     pending->p_work.wait();
+    keep_for_current_stream(pending->p_memory);
+    keep_for_current_stream(pending->q_memory);
     for (Compressed& each : pending->compressed) {
       each.p.copy_(orthonormal(each.p));
       at::mm_out(each.q, each.gradient.t(), each.p);
     }
-    reduce_all(pending->bucket, pending->q_memory, ReduceOp::avg).then([pending](const Work& ended) {
+    pending->q_work = reduce_all(pending->bucket, pending->q_memory, ReduceOp::avg);
+    pending->q_work->then([pending](const Work& ended) {
       if (const std::exception_ptr reason = ended.exception()) {
-        pending->source.fail_silently(reason);
-        return;
-      }
-      try {
-        decompress(*pending);
-        pending->source.succeed();
-      } catch (...) {
-        pending->source.fail(std::current_exception());
+        pending->source->fail_silently(reason);
+      } else {
+        pending->source->succeed();
       }
     });
   } catch (...) {
-    pending->source.fail_silently(std::current_exception());
+    pending->source->fail_silently(std::current_exception());
     throw;
   }
 }
 
+// In the order of the calling thread's stream, as everything that uses these tensors.
 void PowerSgdState::decompress(const Pending& pending) {
   const at::NoGradGuard no_grad;
+  for (const at::Tensor& memory : {pending.whole_memory, pending.p_memory, pending.q_memory})
+    keep_for_current_stream(memory);
   std::int64_t offset = 0;
   for (const at::Tensor& gradient : pending.whole)
     gradient.copy_(next_part(pending.whole_memory, offset, gradient.sizes()));
   for (const Compressed& each : pending.compressed) {
     at::Tensor gradient = each.gradient;
     at::mm_out(gradient, each.p, each.q.t());
-    if (each.given.defined()) each.memory->error = each.given - gradient;
+    if (each.given.defined()) {
+      keep_for_current_stream(each.given);
+      each.memory->error = each.given - gradient;
+    }
     each.memory->q = each.q;
   }
 }

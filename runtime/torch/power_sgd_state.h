@@ -20,7 +20,7 @@ class PowerSgdState {
   explicit PowerSgdState(PowerSgdOptions options);
 
   // The hook.
-  Work reduce(const GradientBucket& bucket);
+  BucketReduction reduce(const GradientBucket& bucket);
   [[nodiscard]] const PowerSgdStatistics& statistics() const { return statistics_; }
 
  private:
@@ -36,7 +36,7 @@ class PowerSgdState {
     at::Tensor q;
     std::shared_ptr<Memory> memory;
   };
-  // A bucket whose P is being reduced.
+  // A bucket whose P, then Q is being reduced.
   struct Pending {
     GradientBucket bucket;
     std::vector<Compressed> compressed;
@@ -46,14 +46,16 @@ class PowerSgdState {
     at::Tensor q_memory;
     Work whole_work;
     Work p_work;
-    WorkSource source;
+    std::optional<Work> q_work;
+    // Of the whole, which ends with Q.
+    std::optional<WorkSource> source;
   };
 
   [[nodiscard]] bool is_compressed(const at::Tensor& gradient) const;
   [[nodiscard]] std::shared_ptr<Pending> start(const GradientBucket& bucket);
   void prepare(Pending& pending);
   // Reduces Q; its end completes the bucket's Work.
-  void finish(const std::shared_ptr<Pending>& pending) const;
+  void reduce_q(const std::shared_ptr<Pending>& pending) const;
   static void decompress(const Pending& pending);
   at::Tensor first_q(Compressed& compressed);
   void count(const GradientBucket& bucket, std::size_t sent);

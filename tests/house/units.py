@@ -183,6 +183,7 @@ RUNTIME_COVERED_BY = {
     "runtime/torch/power_sgd_state": "runtime/torch/power_sgd_test.cpp",
     "runtime/torch/module_tensors": "runtime/torch/data_parallel_errors_test.cpp",
     "runtime/torch/operands": "runtime/torch/distributed_test.cpp",
+    "runtime/torch/comm_hooks": "runtime/torch/device_hooks_test.cpp",
     "runtime/torch/cuda_streams": "runtime/torch/device_modules_test.cpp",
     "runtime/torch/devices": "runtime/torch/device_modules_test.cpp",
     "runtime/torch/node_streams": "runtime/torch/device_maps_test.cpp",

@@ -67,21 +67,33 @@ struct GradientBucket {
   std::optional<std::chrono::milliseconds> timeout = {};  // ReducerOptions::timeout
 };
 
+// What a hook has started. A Work alone converts to it.
+struct BucketReduction {
+  BucketReduction(Work started, std::function<void()> then = {})
+      : work(std::move(started)), finish(std::move(then)) {}
+
+  Work work;
+  // If not empty: finish_step() calls it on its own thread after wait() on `work`, in the order of the
+  // buckets. So on a GPU what it queues in the current stream comes after `work`. It may start no operation.
+  std::function<void()> finish;
+};
+
 // Reduces a bucket instead of the reducer. Called once a bucket in each step that reduces, in the order of
 // the buckets, on a thread that marks a gradient or finishes the step. It starts the communication (the same
-// operations in the same order on all ranks, with async_op) and returns a Work that completes when `buffer`
-// holds the result. A hook divides by the number of ranks itself. The operations that it starts have
-// deadlines; a Work of its own (WorkSource) that does not complete within the timeout is an error. A hook
-// that throws aborts the group: the exception leaves the call that marked the gradient, and the other ranks
-// get a DistNetworkError with its text.
-using CommHook = std::function<Work(const GradientBucket& bucket)>;
+// operations in the same order on all ranks, with async_op). `buffer` holds the result when the Work has
+// completed and `finish` has returned. A hook divides by the number of ranks itself. The operations that it
+// starts have deadlines; a Work of its own (WorkSource) that does not complete within the timeout is an
+// error. A hook that throws aborts the group: the exception leaves the call that marked the gradient, or
+// finish_step(), and the other ranks get a DistNetworkError with its text.
+using CommHook = std::function<BucketReduction(const GradientBucket& bucket)>;
 
 // What the reducer does without a hook if its op is avg: for hooks that reduce some buckets in this way.
 DLAUNCH_EXPORT Work allreduce_hook(const GradientBucket& bucket);
 // Hooks that send half of the bytes: the gradients are divided by the number of ranks, rounded to float16
 // (greatest value 65504; what is larger becomes infinite) or bfloat16, added, and converted back. Buckets
 // that are neither float32 nor float64 are reduced as by allreduce_hook. Each call of these functions makes a
-// hook with memory of its own, which is for one reducer. It throws DistError for gradients on a GPU.
+// hook with memory of its own, which is for one reducer. It throws DistError for gradients on a GPU; those of
+// dlaunch/torch/comm_hooks.h do not.
 DLAUNCH_EXPORT CommHook fp16_compress_hook();
 DLAUNCH_EXPORT CommHook bf16_compress_hook();
 

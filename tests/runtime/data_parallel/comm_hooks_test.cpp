@@ -121,5 +121,28 @@ TEST(CommHooks, MayFinishOnAnotherThread) {
   }));
 }
 
+// What remains to be done after the reduction: by the thread that finishes the step, in the order of the
+// buckets.
+TEST(CommHooks, HaveARestForTheThreadThatFinishesTheStep) {
+  test::expect_success(in_groups(2, [&](const ProcessGroup& group) {
+    ReducedModel model({1, 2, 3});
+    std::vector<std::size_t> finished;
+    GradientReducer reducer(model.parameters(), {.first_bucket_bytes = 4, .bucket_cap_bytes = 16}, group);
+    reducer.register_comm_hook([&](const GradientBucket& bucket) -> BucketReduction {
+      return {allreduce_hook(bucket), [&finished, bucket, caller = std::this_thread::get_id()] {
+                EXPECT_EQ(std::this_thread::get_id(), caller);
+                finished.push_back(bucket.index);
+                for (float& value : floats(bucket.buffer)) value += 10;
+              }};
+    });
+    for (int number = 0; number < 2; ++number) {
+      finished.clear();
+      step(reducer, 3, static_cast<float>(group.rank()));
+      EXPECT_EQ(finished, (std::vector<std::size_t>{0, 1}));
+      for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(floats(reducer.gradient(i))[i], 10.5F);
+    }
+  }));
+}
+
 }  // namespace
 }  // namespace dlaunch::internal

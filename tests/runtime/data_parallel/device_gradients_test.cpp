@@ -294,8 +294,8 @@ TEST(DeviceGradientsErrors, HooksThatConvertOnTheHostRejectThem) {
     return thrown_by([&] { reducer.mark_ready(0); });
   });
   expect_all_say(results,
-                 "this hook converts gradients on the CPU, and these are on cuda:0: reduce them "
-                 "without it, or by a hook of yours");
+                 "this hook converts gradients on the CPU, and these are on cuda:0: take those of "
+                 "dlaunch/torch/comm_hooks.h, or a hook of yours");
 }
 
 }  // namespace
