@@ -130,7 +130,7 @@ Work StagedBackend::start(Kind kind, std::vector<StagedPart> parts, const Operat
   });
   if (kind == Kind::receive) {
     try {
-      (void)call->advance(true);  // posted in the order of the program's calls
+      (void)call->advance({});  // posted in the order of the program's calls
     } catch (...) {
       thread_.give_up(std::move(call));
       throw;
@@ -143,7 +143,7 @@ Work StagedBackend::start(Kind kind, std::vector<StagedPart> parts, const Operat
 Work StagedBackend::run(std::unique_ptr<StagedCall> call, Kind kind) {
   if (kind == Kind::collective) thread_.wait_until_started();
   try {
-    for (int looks = 0; !call->advance(true); ++looks) {
+    for (int looks = 0; !call->advance({}); ++looks) {
       end_.throw_if_set();
       if (looks < looks_at_once) continue;
       if (looks < looks_without_pause) {

@@ -11,26 +11,25 @@ namespace dlaunch::internal {
 StagedCall::StagedCall(std::vector<StagedPart> parts, Setting setting)
     : parts_(std::move(parts)), setting_(std::move(setting)), progress_(parts_.size()) {}
 
-bool StagedCall::advance(bool may_start) {
+bool StagedCall::advance(Turn turn) {
   const std::size_t last = std::min(parts_.size(), ended_ + parts_at_once);
   for (std::size_t number = ended_; number < last; ++number) {
-    while (advance_part(number, may_start)) {
-    }
+    while (advance_part(number, turn)) ++changes_;
   }
   while (ended_ < parts_.size() && progress_[ended_].stage == Progress::Stage::ended) ++ended_;
   return ended_ == parts_.size();
 }
 
 // False: the part has to wait, or has ended.
-bool StagedCall::advance_part(std::size_t number, bool may_start) {
+bool StagedCall::advance_part(std::size_t number, Turn turn) {
   Progress& part = progress_[number];
   switch (part.stage) {
     case Progress::Stage::waiting:
-      if (!may_start && setting_.memory->is_full()) return false;
+      if (!turn.may_begin || (!turn.may_start && setting_.memory->is_full())) return false;
       begin_part(number);
       return true;
     case Progress::Stage::copying_to_host:
-      if (!may_start || started_ != number) return false;
+      if (!turn.may_start || started_ != number) return false;
       if (!is_reached(part.copied, parts_[number].in_place ? "the call's stream" : "the copy to the host"))
         return false;
       start_part(number);
@@ -54,6 +53,7 @@ bool StagedCall::advance_part(std::size_t number, bool may_start) {
 void StagedCall::begin_part(std::size_t number) {
   Progress& part = progress_[number];
   part.stage = Progress::Stage::copying_to_host;
+  ++begun_;
   if (parts_[number].in_place) {
     part.copied = setting_.begin;
     return;

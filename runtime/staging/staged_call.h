@@ -48,13 +48,23 @@ class StagedCall {
 
   StagedCall(std::vector<StagedPart> parts, Setting setting);
 
-  // Does what can be done now. `may_start`: every call that has to come before it has started. With
-  // operation.async false and one part only it waits for the call on host memory. True: the call has ended.
-  // Throws DistError; then, and if nobody is interested in it any more, it stays until is_at_rest().
-  bool advance(bool may_start);
+  // Which calls have to come before it, and have done this.
+  struct Turn {
+    bool may_begin =
+        true;  // All copies of their parts to the host are in the stream, which keeps their order.
+    bool may_start = true;  // All their parts have started on host memory.
+  };
 
-  // Whether all its parts have started on host memory: the next call may.
+  // Does what can be done now. With operation.async false and one part only it waits for the call on host
+  // memory. True: the call has ended. Throws DistError; then, and if nobody is interested in it any more, it
+  // stays until is_at_rest().
+  bool advance(Turn turn);
+
+  // Of all its parts: what Turn asks of the next call's predecessors.
+  [[nodiscard]] bool has_begun() const { return begun_ == parts_.size(); }
   [[nodiscard]] bool has_started() const { return started_ == parts_.size(); }
+  // It grows with each thing that advance() has done.
+  [[nodiscard]] std::size_t changes() const { return changes_; }
   // Neither a copy nor a call on host memory uses its memory.
   [[nodiscard]] bool is_at_rest();
   [[nodiscard]] const std::shared_ptr<StagedEnd>& end() const { return end_; }
@@ -70,7 +80,7 @@ class StagedCall {
     Work work = {};
   };
 
-  bool advance_part(std::size_t number, bool may_start);
+  bool advance_part(std::size_t number, Turn turn);
   void begin_part(std::size_t number);
   void start_part(std::size_t number);
   void end_part(std::size_t number);
@@ -80,8 +90,10 @@ class StagedCall {
   const Setting setting_;
   const std::shared_ptr<StagedEnd> end_ = std::make_shared<StagedEnd>();
   std::vector<Progress> progress_;
-  std::size_t started_ = 0;  // parts, in their order
-  std::size_t ended_ = 0;    // parts, in their order
+  std::size_t changes_ = 0;
+  std::size_t begun_ = 0;  // parts, in their order; so below
+  std::size_t started_ = 0;
+  std::size_t ended_ = 0;
   int source_rank_ = -1;
 };
 

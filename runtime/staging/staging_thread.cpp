@@ -14,9 +14,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Between two looks at the device: short after something has happened, then longer and longer.
+// Between two looks at the device: a part of the time for which nothing has happened.
 constexpr microseconds shortest_pause(20);
 constexpr microseconds longest_pause(1000);
+constexpr int looks_in_a_wait = 16;
 constexpr microseconds idle_pause = std::chrono::hours(1);  // the bell rings before
 
 }  // namespace
@@ -85,7 +86,7 @@ void StagingThread::run() {
   if (enter_thread_) enter_thread_();
   std::list<Running> running;
   std::uint64_t rings = 0;
-  microseconds pause = shortest_pause;
+  auto last_change = std::chrono::steady_clock::now();
   for (;;) {
     bool has_changed = false;
     {
@@ -100,19 +101,23 @@ void StagingThread::run() {
       has_changed |= advance_all(running);
     }
     const bool is_idle = running.empty() && (is_abandoned_ || bury());
-    pause = has_changed ? shortest_pause : std::min(2 * pause, longest_pause);
+    const auto now = std::chrono::steady_clock::now();
+    if (has_changed) last_change = now;
+    const auto waited = std::chrono::duration_cast<microseconds>(now - last_change);
+    const microseconds pause = std::clamp(waited / looks_in_a_wait, shortest_pause, longest_pause);
     bell_->wait_from(rings, is_idle ? idle_pause : pause);
   }
 }
 
 bool StagingThread::advance_all(std::list<Running>& running) {
-  std::array<bool, 3> may_start = {true, true, true};
+  std::array<StagedCall::Turn, 3> turns;  // by kind
   bool has_changed = false;
   for (auto one = running.begin(); one != running.end();) {
-    bool& may = may_start[static_cast<std::size_t>(one->kind)];
+    StagedCall::Turn& turn = turns[static_cast<std::size_t>(one->kind)];
     bool has_ended = false;
+    const std::size_t changes = one->call->changes();
     try {
-      has_ended = one->call->advance(may);
+      has_ended = one->call->advance(turn);
     } catch (...) {
       end_.set(std::current_exception());
       end_one(running, one, std::current_exception());
@@ -120,10 +125,11 @@ bool StagingThread::advance_all(std::list<Running>& running) {
       return true;
     }
     if (one->call->has_started()) note_start(*one);
-    may = may && one->call->has_started();
+    turn.may_begin &= one->call->has_begun();
+    turn.may_start &= one->call->has_started();
+    has_changed |= has_ended || one->call->changes() != changes;
     const auto next = std::next(one);
     if (has_ended) end_one(running, one, nullptr);
-    has_changed |= has_ended;
     one = next;
   }
   return has_changed;

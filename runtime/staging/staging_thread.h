@@ -89,7 +89,7 @@ class StagingThread {
   };
 
   void run();
-  // True: something has ended.
+  // True: something has happened.
   bool advance_all(std::list<Running>& running);
   void end_one(std::list<Running>& running, std::list<Running>::iterator one,
                const std::exception_ptr& error);

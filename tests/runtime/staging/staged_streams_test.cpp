@@ -4,6 +4,8 @@
 #include <atomic>
 #include <vector>
 
+#include "runtime/staging/staged_call.h"
+#include "runtime/staging/staged_parts.h"
 #include "tests/runtime/cuda/device_streams.h"
 
 namespace dlaunch::test {
@@ -82,6 +84,32 @@ TEST(StagedStreams, AnAsynchronousCallDoesNotWaitForTheStream) {
     return said + " " + text_of(values.get());
   });
   expect_all_say(results, "running, ended 2");
+}
+
+// The first one's parts do not come behind the copies of the second one, which wait for another stream.
+TEST(StagedStreams, ALongCallDoesNotWaitForTheStreamOfTheNextOne) {
+  const auto results = run_ranks(2, [](int rank) {
+    init(rank, std::chrono::seconds(30), "gloo");
+    const cudaStream_t mine = make_stream();
+    const cudaStream_t held = make_stream();
+    const Floats long_values(std::vector<float>(
+        (internal::StagedCall::parts_at_once + 2) * internal::staged_part_bytes / sizeof(float), 1.0F));
+    const Floats values({2.0F});
+    Gate gate;
+    gate.hold(held);
+    const auto start = [&](cudaStream_t stream, const Floats& in) {
+      const StreamGuard guard({stream}, device_of(rank));
+      return default_group().all_reduce(in.tensor(), ReduceOp::sum, async());
+    };
+    const Work first = start(mine, long_values);
+    const Work second = start(held, values);
+    first.synchronize();
+    const std::string said = second.has_ended() ? "both ended" : "the first one ended";
+    gate.open();
+    second.synchronize();
+    return said + ": " + text_of({long_values.get().back(), values.get().front()});
+  });
+  expect_all_say(results, "the first one ended: 2 4");
 }
 
 // Each works on the result of the one before, and host memory is used again all the time.
