@@ -107,7 +107,7 @@ TEST(StagedStreams, ALongCallDoesNotWaitForTheStreamOfTheNextOne) {
     const std::string said = second.has_ended() ? "both ended" : "the first one ended";
     gate.open();
     second.synchronize();
-    return said + ": " + text_of({long_values.get().back(), values.get().front()});
+    return said + ": " + text_of(std::vector<float>{long_values.get().back(), values.get().front()});
   });
   expect_all_say(results, "the first one ended: 2 4");
 }
