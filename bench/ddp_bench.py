@@ -93,7 +93,8 @@ class Links(Machine):
         self.port += 1
         nodes = [subprocess.Popen([*self.hosts.on(i), self.launcher, f"--nnodes={ranks}", f"--node-rank={i}", "--nproc-per-node=1",
                                    f"--master-addr={self.hosts.addresses[0]}", f"--master-port={self.port}", *command],
-                                  stdout=subprocess.PIPE, text=True) for i in range(ranks)]
+                                  stdout=subprocess.PIPE, text=True, env=os.environ | {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"})
+                 for i in range(ranks)]
         shown = [node.communicate()[0] for node in nodes]
         if failed := [node.returncode for node in nodes if node.returncode != 0]:
             sys.exit(f"a node ended with {failed[0]}")
