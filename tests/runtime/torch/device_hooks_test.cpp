@@ -63,26 +63,17 @@ std::string difference(const std::vector<Gradients>& found, const std::vector<Gr
 
 class DeviceHooks : public testing::TestWithParam<const char*> {
  protected:
-  // The same on a group of the CPU first. `make`: a hook for each.
-  static void expect_as_on_cpu(const std::function<CommHook()>& make,
-                               const DataParallelOptions& options = {}) {
-    std::vector<std::vector<Gradients>> wanted(2);
-    test::expect_all_say(run_ranks(2,
-                                   [&](int rank) {
-                                     init_for(rank, "gloo");
-                                     wanted[rank] = gradients_on(at::kCPU, rank, make(), options);
-                                     return std::string("ran");
-                                   }),
-                         "ran");
-    test::expect_all_say(run_ranks(2,
-                                   [&](int rank) {
-                                     init_for(rank, GetParam());
-                                     const auto guard = in_stream(test::make_stream(), rank);
-                                     return difference(
-                                         gradients_on(torch_device_of(rank), rank, make(), options),
-                                         wanted[rank]);
-                                   }),
-                         "equal");
+  // In a group of the CPU in the same ranks. `make`: a hook for each of both.
+  static void expect_as_on_cpu(const std::function<CommHook()>& make, const DataParallelOptions& options) {
+    const auto results = run_ranks(2, [&](int rank) {
+      init_for(rank, GetParam());
+      DataParallelOptions on_cpu = options;
+      on_cpu.process_group = new_group({}, {.backend = "gloo"});
+      const std::vector<Gradients> wanted = gradients_on(at::kCPU, rank, make(), on_cpu);
+      const auto guard = in_stream(test::make_stream(), rank);
+      return difference(gradients_on(torch_device_of(rank), rank, make(), options), wanted);
+    });
+    test::expect_all_say(results, "equal");
   }
 };
 
