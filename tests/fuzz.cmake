@@ -58,6 +58,7 @@ dlaunch_fuzz_target(NAME fuzz_relay SOURCE fuzz/fuzz_relay.cpp LIBS dlaunch_laun
 dlaunch_fuzz_target(NAME fuzz_init_method SOURCE fuzz/fuzz_init_method.cpp LIBS dlaunch_runtime_core RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_envelopes SOURCE fuzz/fuzz_envelopes.cpp LIBS dlaunch_runtime_core RUNS 500000)
 dlaunch_fuzz_target(NAME fuzz_rpc SOURCE fuzz/fuzz_rpc.cpp LIBS dlaunch_runtime_core RUNS 50000)
+dlaunch_fuzz_target(NAME fuzz_rpc_stripes SOURCE fuzz/fuzz_rpc_stripes.cpp LIBS dlaunch_runtime_core RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_rpc_tensors SOURCE fuzz/fuzz_rpc_tensors.cpp LIBS dlaunch_runtime_core RUNS 80000)
 dlaunch_fuzz_target(NAME fuzz_byte_rings SOURCE fuzz/fuzz_byte_rings.cpp LIBS dlaunch_shared_memory dlaunch_runtime_core RUNS 5000)
 dlaunch_fuzz_target(NAME fuzz_shared_memory SOURCE fuzz/fuzz_shared_memory.cpp

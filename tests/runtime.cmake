@@ -140,6 +140,10 @@ dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
     runtime/rpc_protocol/reference_simulation_test.cpp
     runtime/rpc_protocol/reference_table_test.cpp
     runtime/rpc_protocol/send_queue_test.cpp
+    runtime/rpc_protocol/stripe_head_test.cpp
+    runtime/rpc_protocol/stripe_queue_test.cpp
+    runtime/rpc_protocol/stripe_reader_test.cpp
+    runtime/rpc_protocol/stripe_table_test.cpp
     runtime/rpc_protocol/tensor_head_test.cpp)
 
 dlaunch_test(NAME rpc_agent_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core

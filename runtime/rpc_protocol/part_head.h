@@ -15,11 +15,14 @@ namespace dlaunch::internal {
 
 struct PartHead {
   enum Kind : std::uint32_t {
-    hello = 1,  // the first message of the side that connects: which worker it is
-    request,    // a call; no other that waits for an answer on this connection has its `number`
-    result,     // the answer to the call `number`
-    failure,    // the same: why there is no result
-    goodbye,    // the sender ends its remote calls: no more messages follow
+    hello = 1,        // the first message of the side that connects: which worker it is
+    request,          // a call; no other that waits for an answer on this connection has its `number`
+    result,           // the answer to the call `number`
+    failure,          // the same: why there is no result
+    goodbye,          // the sender ends its remote calls: no more messages follow
+    striped_request,  // a call; its blocks follow on other connections (stripe_head.h), and the message ends
+                      // with their size: 8 bytes
+    striped_result,   // the same of an answer
   };
   static constexpr std::size_t size = 32;
   static constexpr std::size_t longest_part = std::size_t{256} * 1024;
@@ -35,7 +38,7 @@ struct PartHead {
   static std::optional<PartHead> parse(std::span<const std::byte, size> bytes) {
     PartHead head;
     std::memcpy(&head, bytes.data(), size);
-    if (head.kind < hello || head.kind > goodbye) return std::nullopt;
+    if (head.kind < hello || head.kind > striped_result) return std::nullopt;
     if (head.length > longest_part || head.total > longest_message || head.length > head.total)
       return std::nullopt;
     if (head.length == 0 && head.total != 0) return std::nullopt;

@@ -1,8 +1,9 @@
 #include "runtime/rpc_protocol/send_queue.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
+
+#include "runtime/rpc_protocol/cut.h"
 
 namespace dlaunch::internal {
 
@@ -11,39 +12,17 @@ namespace {
 // Short messages between two parts of long ones.
 constexpr std::size_t most_short_in_a_row = 32;
 
-// Of a sequence of bytes, those in [begin, end), as pieces.
-class Cut {
- public:
-  Cut(std::size_t begin, std::size_t end, std::span<std::span<const std::byte>> pieces)
-      : begin_(begin), end_(end), pieces_(pieces) {}
-  // The next bytes of the sequence.
-  void pass(std::span<const std::byte> bytes) {
-    const std::size_t first = std::clamp(begin_, at_, at_ + bytes.size()) - at_;
-    const std::size_t last = std::clamp(end_, at_, at_ + bytes.size()) - at_;
-    at_ += bytes.size();
-    if (first == last || used_ == pieces_.size()) return;
-    pieces_[used_++] = bytes.subspan(first, last - first);
-  }
-  [[nodiscard]] std::size_t at() const { return at_; }
-  [[nodiscard]] std::size_t used() const { return used_; }
-
- private:
-  const std::size_t begin_;
-  const std::size_t end_;
-  const std::span<std::span<const std::byte>> pieces_;
-  std::size_t at_ = 0;
-  std::size_t used_ = 0;
-};
-
-constexpr std::array<std::byte, codec::block_alignment> between_blocks{};
+bool is_striped(std::uint32_t kind) {
+  return kind == PartHead::striped_request || kind == PartHead::striped_result;
+}
 
 }  // namespace
 
 void SendQueue::push(RpcMessage message) {
-  const std::size_t size = message.body.size();
+  const std::size_t blocks = is_striped(message.kind) ? 0 : message.body.size_of_blocks();
+  const std::size_t size = message.body.front.size() + blocks;
   bytes_ += size;
-  messages_.push_back(
-      {{message.kind, 0, message.number, size, message.body.size_of_blocks()}, std::move(message.body)});
+  messages_.push_back({{message.kind, 0, message.number, size, blocks}, std::move(message.body)});
   (size <= short_message ? short_ : long_).push_back(std::prev(messages_.end()));
 }
 
@@ -86,11 +65,7 @@ std::size_t SendQueue::add_pieces(const Part& part, Pieces pieces) {
   const std::size_t sent = std::max(part.sent, PartHead::size) - PartHead::size;
   Cut cut(part.at + sent, part.at + part.head.length, pieces.subspan(heads));
   cut.pass(std::as_bytes(std::span(body.front)));
-  for (const codec::Block& block : body.blocks) {
-    const std::size_t of_blocks = cut.at() - body.front.size();
-    cut.pass(std::span(between_blocks).first(codec::Bytes::aligned(of_blocks) - of_blocks));
-    cut.pass({static_cast<const std::byte*>(block.data.get()), block.size});
-  }
+  if (part.head.blocks > 0) cut.pass_blocks(body.blocks);
   return heads + cut.used();
 }
 
@@ -118,7 +93,12 @@ void SendQueue::advance(std::size_t count) {
     bytes_ -= part.head.length;
     const bool is_last = part.at + part.head.length == message->head.total;
     scheduled_.pop_front();
-    if (is_last) messages_.erase(message);
+    if (!is_last) continue;
+    if (is_striped(message->head.kind)) {
+      striped_.push_back(
+          {static_cast<PartHead::Kind>(message->head.kind), message->head.number, std::move(message->body)});
+    }
+    messages_.erase(message);
   }
 }
 

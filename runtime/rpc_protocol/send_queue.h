@@ -11,6 +11,8 @@
 #include <span>
 #include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "runtime/rpc_protocol/message_reader.h"
 #include "runtime/rpc_protocol/part_head.h"
@@ -26,6 +28,7 @@ class SendQueue {
   static constexpr std::size_t most_in_turns = 16;
   static_assert(most_in_turns < MessageReader::most_open);
 
+  // Of a striped message only the front is sent here.
   void push(RpcMessage message);
   [[nodiscard]] bool is_empty() const { return scheduled_.empty() && short_.empty() && long_.empty(); }
   // Of the messages that are not sent yet.
@@ -36,6 +39,9 @@ class SendQueue {
   std::span<const std::span<const std::byte>> next(std::span<std::span<const std::byte>> pieces);
   // So many of these bytes were sent.
   void advance(std::size_t count);
+
+  // The striped messages whose fronts have been sent since the last call.
+  [[nodiscard]] std::vector<RpcMessage> take_striped() { return std::exchange(striped_, {}); }
 
   // The memory of the callers of these messages is not read from now on. A message of which no byte was sent
   // is dropped; of another one the rest is copied. Returns the numbers of those that were dropped.
@@ -68,6 +74,7 @@ class SendQueue {
   std::deque<Place> short_;
   std::deque<Place> long_;  // whose turn is next, first
   std::deque<Part> scheduled_;
+  std::vector<RpcMessage> striped_;
   std::size_t short_in_a_row_ = 0;
   std::size_t bytes_ = 0;
 };

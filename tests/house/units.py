@@ -205,6 +205,7 @@ RUNTIME_COVERED_BY = {
     "runtime/record/page_words": "runtime/record/recorder_test.cpp",
     "runtime/record/unix_clock": "runtime/record/recorder_test.cpp",
     "runtime/collectives/copy_block": "runtime/collectives/gather_test.cpp",
+    "runtime/rpc_protocol/cut": "runtime/rpc_protocol/send_queue_test.cpp",
     "runtime/rpc/outgoing_call": "runtime/rpc/rref_test.cpp",
     "runtime/rpc/references": "runtime/rpc/rref_test.cpp",
     "runtime/rpc/reply": "runtime/rpc/rref_test.cpp",

@@ -22,10 +22,10 @@ TEST(PartHead, IsReadAsItWasWritten) {
 }
 
 TEST(PartHead, OfNoMessageIsRejected) {
-  EXPECT_FALSE(parsed({0, 1, 1, 1}));                      // an unknown kind
-  EXPECT_FALSE(parsed({PartHead::goodbye + 1, 1, 1, 1}));  // the same
-  EXPECT_FALSE(parsed({PartHead::request, 8, 1, 7}));      // longer than its message
-  EXPECT_FALSE(parsed({PartHead::request, 0, 1, 7}));      // a part without bytes: it would never end
+  EXPECT_FALSE(parsed({0, 1, 1, 1}));                             // an unknown kind
+  EXPECT_FALSE(parsed({PartHead::striped_result + 1, 1, 1, 1}));  // the same
+  EXPECT_FALSE(parsed({PartHead::request, 8, 1, 7}));             // longer than its message
+  EXPECT_FALSE(parsed({PartHead::request, 0, 1, 7}));             // a part without bytes: it would never end
   EXPECT_FALSE(parsed({PartHead::request, PartHead::longest_part + 1, 1, PartHead::longest_message}));
   EXPECT_FALSE(parsed({PartHead::request, 1, 1, PartHead::longest_message + 1}));
 }

@@ -105,6 +105,26 @@ TEST_F(Sending, BlocksArriveBehindTheFront) {
   }
 }
 
+TEST_F(Sending, OfAStripedMessageOnlyTheFrontIsSent) {
+  queue_.push({PartHead::striped_request, 1, with_blocks("front", {40'000, 500'001})});
+  queue_.push({PartHead::striped_request, 2, with_blocks("dropped", {40'000})});
+  EXPECT_EQ(queue_.bytes(), 12U);
+  send(10);
+  EXPECT_TRUE(queue_.take_striped().empty());
+  const std::vector<std::uint64_t> second = {2};
+  EXPECT_EQ(queue_.withdraw(second), (std::unordered_set<std::uint64_t>{2}));
+  send_all(1000);
+  ASSERT_EQ(arrived_.size(), 1U);
+  EXPECT_EQ(arrived_[0].kind, PartHead::striped_request);
+  EXPECT_EQ(arrived_[0].body.front, "front");
+  EXPECT_TRUE(arrived_[0].body.blocks.empty());
+  const std::vector<RpcMessage> striped = queue_.take_striped();
+  ASSERT_EQ(striped.size(), 1U);
+  EXPECT_EQ(striped[0].number, 1U);
+  EXPECT_EQ(striped[0].body.size_of_blocks(), with_blocks("", {40'000, 500'001}).size());
+  EXPECT_TRUE(queue_.take_striped().empty());
+}
+
 TEST_F(Sending, AMessageThatIsWithdrawnIsNotSentUnlessItHasBegun) {
   queue_.push(request(1, 100));
   queue_.push(request(2, 100));
