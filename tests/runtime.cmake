@@ -149,6 +149,7 @@ dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
 dlaunch_test(NAME rpc_agent_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core
   SOURCES
     runtime/base/block_memory_test.cpp
+    runtime/rpc/agent_sides_test.cpp
     runtime/rpc/agent_test.cpp
     runtime/rpc/call_context_test.cpp
     runtime/rpc/device_maps_test.cpp
@@ -159,6 +160,8 @@ dlaunch_test(NAME rpc_agent_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/rpc/member_directory_test.cpp
     runtime/rpc/memory_offer_test.cpp
     runtime/rpc/polling_threads_test.cpp
+    runtime/rpc/side_links_test.cpp
+    runtime/rpc/stripe_threads_test.cpp
     runtime/rpc/worker_contact_test.cpp)
 if(NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
   dlaunch_test(NAME rpc_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_store_host nlohmann_json::nlohmann_json

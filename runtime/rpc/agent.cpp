@@ -121,20 +121,23 @@ std::shared_ptr<Agent> Agent::make(const Options& options) {
 Agent::Agent(const Options& options)
     : on_host_(options.on_host),
       in_memory_(options.on_host && options.in_memory),
+      connections_(options.connections),
       threads_(std::make_shared<PollingThreads>(options.threads)),
       timer_([] { return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); }),
       self_{options.name, options.id, options.host, {}, options.rank, getpid()},
       log_({options.page, options.rank, options.name, options.job_rank, options.generation}),
-      hooks_{[this](Peer& peer) { connect(peer); },
-             [this](Deadline deadline) { wake_at(deadline); },
-             [this](std::vector<CallTable::Ended> ended) { finish(std::move(ended)); },
-             [this](std::uint32_t worker, const codec::Bytes& result) {
-               if (observer_.on_late_result) observer_.on_late_result(worker, result);
-             },
-             [this](const std::shared_ptr<Link>& link, const FunctionRef<bool()>& done, Deadline until) {
-               drive(link, done, until);
-             },
-             &log_},
+      hooks_{
+          [this](Peer& peer) { connect(peer); },
+          [this](const WorkerContact& worker, const std::shared_ptr<Link>& link) { add_sides(worker, link); },
+          [this](Deadline deadline) { wake_at(deadline); },
+          [this](std::vector<CallTable::Ended> ended) { finish(std::move(ended)); },
+          [this](std::uint32_t worker, const codec::Bytes& result) {
+            if (observer_.on_late_result) observer_.on_late_result(worker, result);
+          },
+          [this](const std::shared_ptr<Link>& link, const FunctionRef<bool()>& done, Deadline until) {
+            drive(link, done, until);
+          },
+          &log_},
       last_token_(host_listener_token),
       calls_to_self_("this worker"),
       timer_at_(Deadline::max().time_since_epoch().count()),
@@ -233,22 +236,6 @@ void Agent::post(PollingThreads::Task task) {
 // --- Connections
 // ----------------------------------------------------------------------------------------------
 
-std::shared_ptr<Link> Agent::add_link(Descriptor socket, std::optional<std::uint32_t> worker,
-                                      Link::Offer offer) {
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t token = ++last_token_;
-  auto link = std::make_shared<Link>(std::move(socket), threads_->poll(), token, offer);
-  link->callee = worker;
-  links_.emplace(token, link);
-  return link;
-}
-
-std::shared_ptr<Link> Agent::find_link(std::uint64_t token) {
-  const std::lock_guard lock(mutex_);
-  const auto at = links_.find(token);
-  return at == links_.end() ? nullptr : at->second;
-}
-
 void Agent::on_event(std::uint64_t token, std::uint32_t events) {
   if (token == timer_token) return on_timer();
   if (token == listener_token) return accept_connections(*listener_);
@@ -303,7 +290,7 @@ void Agent::on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessag
       continue;
     }
     if (message.kind == PartHead::hello) {
-      if (!on_hello(*link, message.body.front)) return link->end();
+      if (!on_hello(link, message.body.front)) return link->end();
       continue;
     }
     if (message.kind == PartHead::goodbye) continue;
@@ -370,6 +357,7 @@ void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
     const std::lock_guard lock(mutex_);
     links_.erase(link->token());
   }
+  remove_pair(link);
   looked_at_.remove(link);
   link->end();
   if (link->callee) {
@@ -412,6 +400,7 @@ void Agent::on_timer() {
   if (!has_passed(next)) return set_timer(next);
   expires_at_ = Deadline::max().time_since_epoch().count();
   const Deadline now = std::chrono::steady_clock::now();
+  end_those_without_sides();
   for (Peer* const peer : peers_.all()) peer->expire(now);
   std::vector<CallTable::Ended> ended;
   {
@@ -484,8 +473,14 @@ bool Agent::end(const std::string& why, Deadline deadline) {
   const Deadline flushed = deadline_after(flush_limit);
   for (const auto& [token, link] : links) link->flush(flushed);
   for (Peer* const peer : peers_.all()) peer->fail_all(nullptr, why);
-  const bool all_ended = threads_->stop(deadline);
+  bool all_ended = threads_->stop(deadline);
   for (const auto& [token, link] : links) link->end();
+  std::shared_ptr<StripeThreads> copying;
+  {
+    const std::lock_guard lock(mutex_);
+    copying = stripe_threads_;
+  }
+  if (copying && !copying->stop(deadline)) all_ended = false;
   if (all_ended) {
     listener_.reset();
     host_listener_.reset();

@@ -57,6 +57,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
     WorkerDevices devices = {};  // to be published
     bool on_host = true;         // workers of this host use Unix sockets
     bool in_memory = true;       // and memory that both share
+    int connections = 4;         // that carry the blocks of long messages over TCP; 1: no further ones
     page::Page* page = nullptr;  // as in CallLog::Options, as the next two
     std::uint16_t generation = 0;
     int job_rank = 0;
@@ -129,6 +130,14 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void set_timer(Deadline deadline);
   std::shared_ptr<Link> add_link(Descriptor socket, std::optional<std::uint32_t> worker, Link::Offer offer);
   std::shared_ptr<Link> find_link(std::uint64_t token);
+  void add_sides(const WorkerContact& worker, const std::shared_ptr<Link>& link);
+  void add_sides_now(const WorkerContact& worker, Link& link);
+  bool add_side(Link& link, Descriptor socket);
+  bool take_side(Descriptor& socket, const ProcessId& pair);
+  bool add_pair(const std::shared_ptr<Link>& link);
+  void remove_pair(const std::shared_ptr<Link>& link);
+  std::shared_ptr<StripeThreads> stripe_threads();
+  void end_those_without_sides();
   void read(const std::shared_ptr<Link>& link, bool hung_up);
   void drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& done, Deadline until);
   void attend(const std::shared_ptr<Link>& link);
@@ -148,12 +157,13 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void connect_now(Peer& peer);
   std::shared_ptr<Link> make_link(const WorkerContact& worker);
   void on_unreachable(Peer& peer, const std::string& why);
-  bool on_hello(Link& link, std::string_view bytes);
+  bool on_hello(const std::shared_ptr<Link>& link, std::string_view bytes);
   void done(std::uint64_t calls);
   bool wait_until_few(std::uint64_t few, Deadline deadline, const LossCheck& check);
 
   const bool on_host_;
   const bool in_memory_;
+  const int connections_;
   const std::shared_ptr<PollingThreads> threads_;
   const Descriptor timer_;
   std::optional<Descriptor> listener_;
@@ -169,6 +179,8 @@ class Agent : public std::enable_shared_from_this<Agent> {
   // protected by mutex_
   std::uint64_t last_token_;
   std::map<std::uint64_t, std::shared_ptr<Link>> links_;  // by token
+  std::map<ProcessId, std::weak_ptr<Link>> pairs_;        // those on which a worker has reported its name
+  std::shared_ptr<StripeThreads> stripe_threads_;
   PendingConnections pending_;
   CallTable calls_to_self_;
 

@@ -16,6 +16,7 @@
 #include "runtime/shared_memory/processors.h"
 #include "runtime/sockets/dial.h"
 #include "runtime/sockets/host_socket.h"
+#include "store/base/random.h"
 
 namespace dlaunch::internal {
 
@@ -25,6 +26,22 @@ constexpr auto connect_limit = std::chrono::seconds(30);
 constexpr auto without_descriptors = std::chrono::milliseconds(50);
 
 }  // namespace
+
+std::shared_ptr<Link> Agent::add_link(Descriptor socket, std::optional<std::uint32_t> worker,
+                                      Link::Offer offer) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t token = ++last_token_;
+  auto link = std::make_shared<Link>(std::move(socket), threads_->poll(), token, offer);
+  link->callee = worker;
+  links_.emplace(token, link);
+  return link;
+}
+
+std::shared_ptr<Link> Agent::find_link(std::uint64_t token) {
+  const std::lock_guard lock(mutex_);
+  const auto at = links_.find(token);
+  return at == links_.end() ? nullptr : at->second;
+}
 
 // On a thread of its own: connecting may take long, and every other thread may wait for calls.
 void Agent::connect(Peer& peer) {
@@ -63,18 +80,20 @@ std::shared_ptr<Link> Agent::make_link(const WorkerContact& worker) {
   const LossCheck check = [this] {
     if (ending_) throw DistNetworkError("this worker ends its remote calls");
   };
+  const ProcessId pair = random_bytes(process_id_size);
   std::optional<Descriptor> socket;
-  if (on_host_) socket.emplace(dial_on_host(there, self_.contact.id, deadline, check));
+  if (on_host_) socket.emplace(dial_on_host(there, pair, deadline, check));
   const bool within_host = socket && socket->is_open();
   if (!within_host) {
     socket.reset();
-    socket.emplace(dial(there, self_.contact.id, deadline, check, std::chrono::milliseconds(0)));
+    socket.emplace(dial(there, pair, deadline, check, std::chrono::milliseconds(0)));
     prepare(socket->get());
   }
   std::unique_ptr<ByteRings> rings =
       within_host ? offer_memory(socket->get(), in_memory_, deadline, check) : nullptr;
   std::shared_ptr<Link> link = add_link(std::move(*socket), worker.id, Link::Offer::none);
   link->within_host = within_host;
+  link->pair = pair;
   if (rings) link->use(std::move(rings));
   return link;
 }
@@ -111,7 +130,7 @@ Peer& Agent::peer(std::uint32_t id) {
 }
 
 // False: the bytes are not those of a worker of this group.
-bool Agent::on_hello(Link& link, std::string_view bytes) {
+bool Agent::on_hello(const std::shared_ptr<Link>& link, std::string_view bytes) {
   const std::optional<Hello> hello = parse_hello(bytes);
   if (!hello || hello->worker >= PeerTable::most_ids) return false;
   WorkerContact worker{std::string(hello->name), hello->worker, std::string(hello->host), {}, hello->rank};
@@ -121,8 +140,8 @@ bool Agent::on_hello(Link& link, std::string_view bytes) {
   const bool is_new = from.worker().name.empty();
   if (!from.learn(worker)) return false;
   if (is_new && worker.host == self_.host) may_look_ = ++neighbours_ <= usable_processors();
-  link.caller = worker.id;
-  return true;
+  link->caller = worker.id;
+  return add_pair(link);
 }
 
 void Agent::accept_connections(const Descriptor& listener) {
@@ -155,11 +174,15 @@ void Agent::authenticate(std::uint64_t token) {
   if (!member) return;
   epoll_ctl(threads_->poll(), EPOLL_CTL_DEL, member->socket.get(), nullptr);
   prepare(member->socket.get());
+  if (take_side(member->socket, member->id)) return;
   int family = 0;
   socklen_t size = sizeof family;
   getsockopt(member->socket.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
   const Link::Offer on_host = in_memory_ ? Link::Offer::taken : Link::Offer::refused;
-  add_link(std::move(member->socket), std::nullopt, family == AF_UNIX ? on_host : Link::Offer::none)->watch();
+  const std::shared_ptr<Link> link =
+      add_link(std::move(member->socket), std::nullopt, family == AF_UNIX ? on_host : Link::Offer::none);
+  link->pair = member->id;
+  link->watch();
 }
 
 }  // namespace dlaunch::internal

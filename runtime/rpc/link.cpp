@@ -28,9 +28,11 @@ void change(int poll, int fd, std::uint64_t token, std::uint32_t events, int how
   epoll_ctl(poll, how, fd, &event);
 }
 
-constexpr const char* was_closed = "the connection was closed";
-
 }  // namespace
+
+Link::~Link() {
+  if (owned_sides_) owned_sides_->end();
+}
 
 void Link::use(std::unique_ptr<ByteRings> rings) {
   const std::lock_guard lock(write_mutex_);
@@ -44,11 +46,28 @@ void Link::watch() {
   change(poll_, socket_.get(), token_, for_room ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_ADD);
 }
 
+SideLinks& Link::sides() {
+  const std::lock_guard lock(write_mutex_);
+  if (!owned_sides_) {
+    owned_sides_ = std::make_shared<SideLinks>();
+    change(poll_, owned_sides_->ready(), token_, EPOLLIN, EPOLL_CTL_ADD);
+    sides_.store(owned_sides_.get(), std::memory_order_release);
+  }
+  return *owned_sides_;
+}
+
+bool Link::has_lost_side() const {
+  const SideLinks* const sides = sides_.load(std::memory_order_acquire);
+  return sides != nullptr && sides->why_lost();
+}
+
 // --- Writing
 // -----------------------------------------------------------------------------------------------------
 
 bool Link::send(RpcMessage message) {
   const std::lock_guard lock(write_mutex_);
+  if (owned_sides_ && owned_sides_->are_open() && message.body.size_of_blocks() >= striped_from)
+    make_striped(message);
   queue_.push(std::move(message));
   if (!waits_for_room_) write();
   return queue_.is_empty();
@@ -84,6 +103,7 @@ void Link::write() {
     } else {
       break_off();
     }
+    for (RpcMessage& striped : queue_.take_striped()) owned_sides_->send(std::move(striped));
     if (!waits_for_room_) continue;
     if (!way) return report_events();
     if (!way->await_room()) return;
@@ -172,12 +192,25 @@ void Link::on_readable(bool hung_up, const Handler& handler) {
 void Link::read_all(const Handler& handler) {
   for (bool is_empty = false; !is_empty;) {
     std::vector<RpcMessage> messages;
-    const std::optional<std::string> why = read_some(messages, is_empty);
+    std::optional<std::string> why = read_some(messages, is_empty);
+    finish_striped(messages, why);
     if (!messages.empty()) handler.on_messages(messages);
     if (!why) continue;
     ended_ = true;
     return handler.on_end(*why);
   }
+}
+
+// Also those that were complete before the connection has ended.
+void Link::finish_striped(std::vector<RpcMessage>& messages, std::optional<std::string>& why) {
+  const auto is_striped = [](const RpcMessage& message) {
+    return message.kind == PartHead::striped_request || message.kind == PartHead::striped_result;
+  };
+  SideLinks* const known = sides_.load(std::memory_order_acquire);
+  if (!known && std::ranges::none_of(messages, is_striped)) return;
+  SideLinks& all = known ? *known : sides();
+  std::optional<std::string> wrong = all.complete(messages);
+  if (!why) why = wrong ? std::move(wrong) : all.why_lost();
 }
 
 std::optional<std::string> Link::read_some(std::vector<RpcMessage>& messages, bool& is_empty) {
@@ -190,7 +223,7 @@ std::optional<std::string> Link::read_offer(bool& is_empty) {
   MemoryOffer offer = take_memory_offer(socket_.get(), offer_ == Offer::taken);
   if (!offer.has_come) {
     is_empty = errno == EAGAIN || errno == EWOULDBLOCK;
-    return is_empty && !hung_up_ ? std::nullopt : std::optional<std::string>(was_closed);
+    return is_empty && !hung_up_ ? std::nullopt : std::optional<std::string>(connection_was_closed);
   }
   offer_ = Offer::none;
   if (offer.taken) use(std::move(offer.taken));
@@ -213,7 +246,7 @@ std::optional<std::string> Link::read_socket(std::vector<RpcMessage>& messages, 
   }
   if (got < 0 && errno == EINTR) return reader_.advance(0, messages);
   if (got < 0) return std::generic_category().message(errno);
-  if (got == 0) return was_closed;
+  if (got == 0) return connection_was_closed;
   is_empty = static_cast<std::size_t>(got) < space.size() && !hung_up_;
   return reader_.advance(static_cast<std::size_t>(got), messages);
 }
@@ -231,7 +264,7 @@ std::optional<std::string> Link::read_rings(ByteRings& rings, std::vector<RpcMes
     if (rings.wake_writer()) wake_by_socket();
     if (*got < place.size()) break;
   }
-  if (all == 0 && hung_up) return was_closed;
+  if (all == 0 && hung_up) return connection_was_closed;
   is_empty = all < space.size() && !hung_up;
   return reader_.advance(all, messages);
 }
@@ -290,10 +323,12 @@ void Link::drive_socket(const Handler& handler, const Driving& driving) {
   };
   drive(true);
   while (!ended_ && !driving.done() && !has_passed(driving.until)) {
-    pollfd arrived{socket_.get(), POLLIN | POLLRDHUP, 0};
+    const SideLinks* const sides = sides_.load(std::memory_order_acquire);
+    std::array<pollfd, 2> arrived{
+        {{socket_.get(), POLLIN | POLLRDHUP, 0}, {sides ? sides->ready() : -1, POLLIN, 0}}};
     const auto left = std::min<std::chrono::milliseconds>(time_left(driving.until), sleep_limit);
-    if (::poll(&arrived, 1, static_cast<int>(left.count())) <= 0) continue;
-    if ((arrived.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) hung_up_ = true;
+    if (::poll(arrived.data(), arrived.size(), static_cast<int>(left.count())) <= 0) continue;
+    if ((arrived[0].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) hung_up_ = true;
     read_all(handler);
   }
   drive(false);  // the epoll reports what is there
@@ -305,10 +340,12 @@ void Link::drive_socket(const Handler& handler, const Driving& driving) {
 void Link::end() {
   hung_up_ = true;
   shutdown(socket_.get(), SHUT_RDWR);
+  if (SideLinks* const sides = sides_.load(std::memory_order_acquire)) sides->end();
 }
 
 std::unordered_set<std::uint64_t> Link::withdraw(std::span<const std::uint64_t> numbers) {
   const std::lock_guard lock(write_mutex_);
+  if (owned_sides_) owned_sides_->keep(numbers);
   return queue_.withdraw(numbers);
 }
 
@@ -323,7 +360,7 @@ void Link::flush(Deadline deadline) {
       const std::lock_guard lock(write_mutex_);
       waits_for_room_ = false;
       write();
-      if (queue_.is_empty() || broken_ || (shares_memory() && hung_up_)) return;
+      if (queue_.is_empty() || broken_ || (shares_memory() && hung_up_)) break;
     }
     if (shares_memory()) {
       ::poll(nullptr, 0, 1);
@@ -331,8 +368,9 @@ void Link::flush(Deadline deadline) {
       pollfd room{socket_.get(), POLLOUT, 0};
       ::poll(&room, 1, static_cast<int>(time_left(deadline).count()));
     }
-    if (has_passed(deadline)) return;
+    if (has_passed(deadline)) break;
   }
+  if (SideLinks* const sides = sides_.load(std::memory_order_acquire)) sides->flush(deadline);
 }
 
 }  // namespace dlaunch::internal

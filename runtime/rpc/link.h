@@ -2,7 +2,7 @@
 //
 // Its bytes travel through its socket, or, between two workers of one host, through rings in memory that both
 // map. Then the socket carries a byte when the other side is to wake up, and its end shows that the other
-// process has ended.
+// process has ended. Over TCP the blocks of long messages may travel on further connections (side_links.h).
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,12 @@
 #include "dlaunch/backend.h"
 #include "runtime/base/function_ref.h"
 #include "runtime/rpc/looking_pays.h"
+#include "runtime/rpc/side_links.h"
 #include "runtime/rpc_protocol/message_reader.h"
 #include "runtime/rpc_protocol/send_queue.h"
 #include "runtime/shared_memory/byte_rings.h"
 #include "runtime/sockets/descriptor.h"
+#include "runtime/sockets/handshake.h"
 
 namespace dlaunch::internal {
 
@@ -35,6 +37,7 @@ class Link {
   // `poll`: an epoll, whose events for this connection have the token.
   Link(Descriptor socket, int poll, std::uint64_t token, Offer offer = Offer::none)
       : socket_(std::move(socket)), poll_(poll), token_(token), offer_(offer) {}
+  ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -44,6 +47,10 @@ class Link {
   [[nodiscard]] bool shares_memory() const { return rings() != nullptr; }
   // From now on the epoll reports events.
   void watch();
+  // Its further connections. The epoll reports their messages as its own.
+  SideLinks& sides();
+  // One of them has ended, some time ago: the next read() ends the connection.
+  [[nodiscard]] bool has_lost_side() const;
 
   // Sends what there is room for at once; the rest follows when there is room. Does nothing more than keep
   // the message if the connection is lost: the reader finds that. Returns whether all is sent.
@@ -105,6 +112,8 @@ class Link {
   std::optional<std::uint32_t> callee;
   std::optional<std::uint32_t> caller;
   bool within_host = false;  // then the connection ends only with the other process
+  ProcessId pair = {};       // what both sides call it, for further connections
+  std::atomic<bool> has_asked_for_sides = false;
 
  private:
   [[nodiscard]] ByteRings* rings() const { return rings_.load(std::memory_order_acquire); }
@@ -119,6 +128,7 @@ class Link {
   std::optional<std::string> read_rings(ByteRings& rings, std::vector<RpcMessage>& messages, bool& is_empty);
   std::optional<std::string> read_offer(bool& is_empty);
   void read_all(const Handler& handler);
+  void finish_striped(std::vector<RpcMessage>& messages, std::optional<std::string>& why);
   void stop_reading(const Handler& handler);
   void drive_rings(ByteRings& rings, const Handler& handler, const Driving& driving);
   void drive_socket(const Handler& handler, const Driving& driving);
@@ -128,6 +138,9 @@ class Link {
   const std::uint64_t token_;
   std::unique_ptr<ByteRings> owned_rings_;
   std::atomic<ByteRings*> rings_ = nullptr;
+
+  std::shared_ptr<SideLinks> owned_sides_;
+  std::atomic<SideLinks*> sides_ = nullptr;  // null: there are none
 
   mutable std::mutex write_mutex_;
   // protected by write_mutex_; waits_for_room_ is read without it, too

@@ -68,6 +68,7 @@ void Peer::on_connected(std::shared_ptr<Link> link) {
   const Lock lock(mutex_);
   is_connecting_ = false;
   is_lost_ = false;
+  has_answered_ = false;
   link_ = std::move(link);
   for (RpcMessage& message : unsent_) send(std::move(message));
   unsent_.clear();
@@ -75,8 +76,14 @@ void Peer::on_connected(std::shared_ptr<Link> link) {
 
 // REQUIRES: mutex_ is held, and there is a connection.
 void Peer::send(RpcMessage message) {
+  consider_sides(message.body.size_of_blocks());
   queued_.push_back(message.number);
   if (link_->send(std::move(message))) mark_sent();
+}
+
+// REQUIRES: as send().
+void Peer::consider_sides(std::size_t bytes) {
+  if (bytes >= striped_from && has_answered_) hooks_.add_sides(worker(), link_);
 }
 
 void Peer::mark_sent() {
@@ -99,8 +106,13 @@ void Peer::on_message(const Link& link, RpcMessage& message) {
       lock.unlock();
       return hooks_.on_late_result(worker().id, message.body);
     }
+    const std::size_t sent = calls_.bytes_of(message.number);
+    if (&link == link_.get()) {
+      has_answered_ = true;
+      consider_sides(std::max(sent, message.body.size_of_blocks()));
+    }
     // It is sent whole by now, unless the other worker is wrong.
-    if (calls_.bytes_of(message.number) >= codec::shortest_block) withdraw({&message.number, 1});
+    if (sent >= codec::shortest_block) withdraw({&message.number, 1});
     calls_.answer(message.number, std::move(message.body), ended);
   } else if (message.kind == PartHead::failure) {
     const std::optional<CallFailure> failure = parse_failure(message.body.front);

@@ -28,7 +28,9 @@ class Peer final : public future_detail::Helper {
   // What became of a worker that has left; continues "the worker".
   static constexpr const char* has_ended = "has ended its remote calls";
   struct Hooks {
-    std::function<void(Peer&)> connect;     // then on_connected() or fail_all() comes; does not block
+    std::function<void(Peer&)> connect;  // then on_connected() or fail_all() comes; does not block
+    // A long message has travelled, or travels, on the connection. Does not block.
+    std::function<void(const WorkerContact&, const std::shared_ptr<Link>&)> add_sides;
     std::function<void(Deadline)> wake_at;  // then expire() comes
     std::function<void(std::vector<CallTable::Ended>)> on_ended;
     std::function<void(std::uint32_t worker, const codec::Bytes& result)>
@@ -72,6 +74,7 @@ class Peer final : public future_detail::Helper {
   std::unordered_set<std::uint64_t> withdraw(std::span<const std::uint64_t> numbers);
   void send(RpcMessage message);
   void mark_sent();
+  void consider_sides(std::size_t bytes);
   void deliver(Lock& lock, std::vector<CallTable::Ended> ended);
 
   const Hooks& hooks_;
@@ -85,6 +88,7 @@ class Peer final : public future_detail::Helper {
   CallTable calls_;
   std::shared_ptr<Link> link_;
   bool is_connecting_ = false;
+  bool has_answered_ = false;          // so the other worker knows the connection
   std::vector<RpcMessage> unsent_;     // for the connection that is being made
   std::vector<std::uint64_t> queued_;  // calls that are on their way to the connection
   std::string closed_;                 // why; empty: it is not

@@ -21,6 +21,7 @@
 #include "runtime/rpc/device_hooks.h"
 #include "runtime/rpc/device_maps.h"
 #include "runtime/rpc/serve.h"
+#include "store/base/number.h"
 #include "store/base/random.h"
 #include "store/base/text.h"
 #include "store/client/prefix_store.h"
@@ -88,6 +89,15 @@ int open_records(int rank) {
   const auto trace = process_environment("DLAUNCH_TRACE");
   if (trace && !trace->empty()) profiler().start_trace_once(trace_path(*trace, job->rank));
   return job->rank;
+}
+
+int connections_of_environment() {
+  const std::optional<std::string> text = process_environment("DLAUNCH_RPC_CONNECTIONS");
+  if (!text || text->empty()) return Agent::Options{}.connections;
+  const std::optional<int> number = parse_number<int>(*text);
+  if (number && *number >= 1 && *number <= static_cast<int>(SideLinks::most)) return *number;
+  throw DistError("init_rpc: DLAUNCH_RPC_CONNECTIONS is " + quoted(*text) + ", not a number from 1 to " +
+                  std::to_string(SideLinks::most));
 }
 
 void end_at_process_end() {
@@ -264,6 +274,7 @@ std::shared_ptr<RpcWorld::Member> RpcWorld::join(const std::string& name, const 
                              .devices = devices,
                              .on_host = process_environment("DLAUNCH_RPC_UNIX") != "0",
                              .in_memory = process_environment("DLAUNCH_SHM") != "0",
+                             .connections = connections_of_environment(),
                              .page = recorder().page(),
                              .generation = static_cast<std::uint16_t>(generation),
                              .job_rank = job_rank});

@@ -75,7 +75,7 @@ class Agents {
   using Serve = std::function<void(IncomingCall call)>;
 
   // `serve` runs the calls of all.
-  Agents(int count, Way way, const Serve& serve, int threads = 2) {
+  Agents(int count, Way way, const Serve& serve, int threads = 2, int connections = 4) {
     std::vector<WorkerContact> workers;
     for (int i = 0; i < count; ++i) {
       all_.push_back(Agent::make({.name = "w" + std::to_string(i),
@@ -85,7 +85,8 @@ class Agents {
                                   .address = "127.0.0.1",
                                   .threads = threads,
                                   .on_host = way != Way::tcp,
-                                  .in_memory = way == Way::memory}));
+                                  .in_memory = way == Way::memory,
+                                  .connections = connections}));
       workers.push_back(all_.back()->self());
     }
     for (const auto& agent : all_) agent->start(workers, serve);
