@@ -23,15 +23,13 @@ from hosts import Hosts  # noqa: E402
 SIDES = {"memory and TCP": {}, "TCP": {"DLAUNCH_SHM": "0"}}
 
 
-def slow_down(hosts, rate, delay):
-    """Links of that rate, whose queues hold 20 ms, and of that delay for a way, in microseconds. Returns what delays, or None."""
+def delay_links(hosts, delay, parent=None):
+    """Delays what each host sends, in microseconds. Returns what does it, or None: the kernel."""
     has_netem = True
     for name in hosts.names:
-        add = ["tc", "-n", name, "qdisc", "add", "dev", "eth0"]
-        subprocess.run([*add, "root", "handle", "1:", "tbf", "rate", rate, "burst", "128kb", "latency", "20ms"], check=True)
-        delayed = [*add, "parent", "1:1", "netem", "delay", f"{delay}us", "limit", "20000"]
-        has_netem = has_netem and delay > 0 and subprocess.run(delayed, capture_output=True, check=False).returncode == 0
-    if has_netem or delay == 0:
+        add = ["tc", "-n", name, "qdisc", "add", "dev", "eth0", *(parent or ["root"]), "netem", "delay", f"{delay}us", "limit", "20000"]
+        has_netem = has_netem and subprocess.run(add, capture_output=True, check=False).returncode == 0
+    if has_netem:
         return None
     for i in range(len(hosts.names)):
         hosts.pull_cable(i)
@@ -40,6 +38,14 @@ def slow_down(hosts, rate, delay):
     if not switch.stdout.readline():
         sys.exit("the switch that delays does not run")
     return switch
+
+
+def slow_down(hosts, rate, delay):
+    """Links of that rate, whose queues hold 20 ms, and of that delay for a way, in microseconds. Returns what delays, or None."""
+    for name in hosts.names:
+        subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "tbf", "rate", rate, "burst", "128kb",
+                        "latency", "20ms"], check=True)
+    return delay_links(hosts, delay, ["parent", "1:1"]) if delay > 0 else None
 
 
 def run(hosts, options, operation, size, environment, port):

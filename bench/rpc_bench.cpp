@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -86,6 +88,44 @@ void bandwidth() {
   std::printf("argument_bytes_per_s %.0f\n", bytes_per_second(begin));
 }
 
+// 64 MiB as argument, first on the connection that was there, and the time of an empty call while another
+// thread sends such arguments.
+void large_only() {
+  const std::vector<float> values(large / sizeof(float), 1.F);
+  for (int i = 0; i < 3; ++i) rpc_sync("worker1", take, values);  // further connections are made meanwhile
+  bandwidth();
+  std::atomic<bool> is_done = false;
+  std::thread other([&] {
+    for (int i = 0; i < large_calls; ++i) rpc_sync("worker1", take, values);
+    is_done = true;
+  });
+  std::vector<double> times;
+  do {
+    const auto begin = Clock::now();
+    rpc_sync("worker1", nothing);
+    times.push_back(seconds_since(begin) * 1e6);
+  } while (!is_done);
+  other.join();
+  std::ranges::sort(times);
+  std::printf("call_beside_us %.1f\ncall_beside_p99_us %.1f\n", times[times.size() / 2],
+              times[times.size() * 99 / 100]);
+}
+
+// The time of a call with an argument of each size.
+void sizes() {
+  for (std::size_t size = std::size_t{128} << 10U; size <= std::size_t{8} << 20U; size *= 2) {
+    const std::vector<float> values(size / sizeof(float), 1.F);
+    std::vector<double> times;
+    for (int i = 0; i < 300; ++i) {
+      const auto begin = Clock::now();
+      rpc_sync("worker1", take, values);
+      times.push_back(seconds_since(begin) * 1e6);
+    }
+    std::ranges::sort(times);
+    std::printf("call_with_%zu_us %.0f\n", size, times[times.size() / 2]);
+  }
+}
+
 void memory() {
   run_pipelined(100'000);
   const long before = resident();
@@ -119,15 +159,19 @@ void messages() {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
   const char* const rank = std::getenv("RANK");
   if (!rank) {
     std::fprintf(stderr, "rpc_bench: run it with dlaunch --nproc-per-node=2\n");
     return 2;
   }
-  messages();
+  const std::string what = count > 1 ? arguments[1] : "all";
+  if (what == "all") messages();
   dlaunch::rpc::init_rpc(std::string("worker") + rank);
-  if (std::string(rank) == "0") {
+  const bool calls = std::string(rank) == "0";
+  if (calls && what == "large") large_only();
+  if (calls && what == "sizes") sizes();
+  if (calls && what == "all") {
     latency();
     throughput();
     bandwidth();

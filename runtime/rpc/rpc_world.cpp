@@ -91,6 +91,13 @@ int open_records(int rank) {
   return job->rank;
 }
 
+void end_at_process_end() {
+  try {
+    RpcWorld::get().shutdown(false, {});
+  } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): it has ended already
+  }
+}
+
 int connections_of_environment() {
   const std::optional<std::string> text = process_environment("DLAUNCH_RPC_CONNECTIONS");
   if (!text || text->empty()) return Agent::Options{}.connections;
@@ -98,13 +105,6 @@ int connections_of_environment() {
   if (number && *number >= 1 && *number <= static_cast<int>(SideLinks::most)) return *number;
   throw DistError("init_rpc: DLAUNCH_RPC_CONNECTIONS is " + quoted(*text) + ", not a number from 1 to " +
                   std::to_string(SideLinks::most));
-}
-
-void end_at_process_end() {
-  try {
-    RpcWorld::get().shutdown(false, {});
-  } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): it has ended already
-  }
 }
 
 void require_arguments(const std::string& name, const rpc::RpcOptions& options) {
@@ -116,6 +116,7 @@ void require_arguments(const std::string& name, const rpc::RpcOptions& options) 
   if (options.rpc_timeout.count() < 0) reject("rpc_timeout is negative");
   if (options.reference_lease.count() < 0) reject("reference_lease is negative");
   if (!is_timeout(options.init_timeout)) reject(no_timeout_at_all);
+  (void)connections_of_environment();
   const std::string conflict = FunctionTable::get().conflict();
   if (!conflict.empty()) reject("two functions are registered by the name " + quoted(conflict));
 }

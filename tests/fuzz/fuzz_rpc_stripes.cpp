@@ -61,7 +61,9 @@ class Receiver {
  private:
   static constexpr std::uint64_t most = 4 * StripeHead::length_of_one;
 
-  static std::uint64_t number_of(std::string_view bytes) { return bytes.empty() ? 0 : bytes.front() % 4; }
+  static std::uint64_t number_of(std::string_view bytes) {
+    return bytes.empty() ? 0U : static_cast<std::uint8_t>(bytes.front()) % 4U;
+  }
   static void check(const RpcMessage& message) {
     require(message.kind == PartHead::result && message.body.blocks.size() == 1);
     const std::string copy(message.body.blocks[0].view());  // all can be read

@@ -4,14 +4,19 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "dlaunch/rref.h"
 #include "dlaunch/store.h"
 #include "runtime/base/deadline.h"
+#include "tests/runtime/api/variable.h"
 #include "tests/runtime/rpc/rpc_processes.h"
+#include "tests/runtime/rpc/tcp_connections.h"
 
 namespace dlaunch::test {
 namespace {
@@ -23,6 +28,8 @@ int plus(int a, int b) { return a + b; }
 DLAUNCH_RPC(plus);
 int plus_by(const std::string& other, int a, int b) { return rpc_sync(other, plus, a, b); }
 DLAUNCH_RPC(plus_by);
+double total(std::span<const double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+DLAUNCH_RPC(total);
 int five() { return 5; }
 DLAUNCH_RPC(five);
 int value_of_other(const rpc::RRef<int>& value) { return value.to_here(); }
@@ -197,6 +204,49 @@ TEST(KnownWorkers, AWorkerThatIsStartedAgainTakesItsRankOver) {
   });
   for (const int rank : {0, 1, 3}) EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, "ok") << rank;
   EXPECT_TRUE(WIFSIGNALED(results[2].status));
+}
+
+// The connections for long arguments go with the worker that is killed, and come with the next one.
+TEST(KnownWorkers, AWorkerThatIsKilledInALongCallIsCalledAgain) {
+  const Variable over_tcp("DLAUNCH_RPC_UNIX", "0");
+  const auto results = run_group(3, [](int rank, Steps& steps) -> std::string {
+    const std::vector<double> values(std::size_t{4} << 20U, 1.0);
+    if (rank > 0) {
+      const bool is_second = rank == 2;
+      if (is_second) steps.await("ps is dead");
+      await([] { return text_of([] { join_as("ps", 1); }) == "no error"; });
+      steps.done(is_second ? "ps is here again" : "ps is here");
+      steps.await("all is said");
+      rpc::shutdown();
+      return "ok";
+    }
+    join_as("a", 0);
+    steps.await("ps is here");
+    const auto calls_until_wide = [&] {
+      await([&] {
+        return rpc_sync("ps", total, values) == static_cast<double>(values.size()) &&
+               tcp_connections_of_this_process() == 5;
+      });
+    };
+    calls_until_wide();
+    std::vector<Future<double>> long_ones;
+    for (int i = 0; i < 8; ++i) long_ones.push_back(rpc_async("ps", total, values));
+    REQUIRE_HAS(text_of([] { rpc_sync("ps", die); }),
+                "'die' was sent, no answer: worker ps (rank 1) on host");
+    for (const Future<double>& one : long_ones) {
+      const std::string text = text_of([&] { one.wait(); });
+      REQUIRE(text == "no error" || text.find("'total' was ") != std::string::npos);
+    }
+    await([] { return tcp_connections_of_this_process() == 0; });
+    steps.done("ps is dead");
+    steps.await("ps is here again");
+    calls_until_wide();
+    steps.done("all is said");
+    rpc::shutdown();
+    return "ok";
+  });
+  for (const int rank : {0, 2}) EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, "ok") << rank;
+  EXPECT_TRUE(WIFSIGNALED(results[1].status));
 }
 
 TEST(KnownWorkers, AWorkerThatHasDiedIsNotListed) {

@@ -133,6 +133,37 @@ TEST(Rpc, LongArgumentsOfAllKinds) {
   });
 }
 
+// Over TCP, as between hosts: long and short ones at once, in both directions.
+TEST(Rpc, LongArgumentsAndResultsOverSeveralConnections) {
+  const Variable over_tcp("DLAUNCH_RPC_UNIX", "0");
+  for (const char* const connections : {"1", "2", "16"}) {
+    const Variable number("DLAUNCH_RPC_CONNECTIONS", connections);
+    expect_all_say(
+        run_processes(2,
+                      [](int rank) -> std::string {
+                        rpc::init_rpc(name_of(rank));
+                        const std::string other = name_of(1 - rank);
+                        std::vector<Future<std::vector<float>>> long_ones;
+                        std::vector<Future<int>> short_ones;
+                        for (int round = 0; round < 3; ++round) {
+                          for (int i = 0; i < 8; ++i) {
+                            const auto size = static_cast<std::size_t>(200'000 * (i + 1) + i);
+                            long_ones.push_back(rpc_async(other, doubled, std::vector<float>(size, 1.5F)));
+                            short_ones.push_back(rpc_async(other, add, i, 1));
+                          }
+                          for (std::size_t i = 0; i < 8; ++i) {
+                            const std::size_t at = static_cast<std::size_t>(round) * 8 + i;
+                            REQUIRE(short_ones[at].wait() == static_cast<int>(i) + 1);
+                            REQUIRE(long_ones[at].wait() == std::vector<float>(200'000 * (i + 1) + i, 3.F));
+                          }
+                        }
+                        rpc::shutdown();
+                        return "ok";
+                      }),
+        "ok");
+  }
+}
+
 TEST(Rpc, TheCallerMayChangeItsMemoryAfterAnAsynchronousCall) {
   expect_ok(2, []() -> std::string {
     std::vector<double> values(1'000'000, 1);
@@ -435,6 +466,11 @@ TEST(Rpc, WrongOptionsAreErrors) {
   EXPECT_EQ(wrong("a", {.num_worker_threads = 0}),
             "init_rpc: num_worker_threads is 0, not between 1 and 4096");
   EXPECT_EQ(wrong("a", {.rpc_timeout = milliseconds(-1)}), "init_rpc: rpc_timeout is negative");
+  for (const char* const connections : {"0", "17", "-1", "four", "4 "}) {
+    const Variable number("DLAUNCH_RPC_CONNECTIONS", connections);
+    EXPECT_EQ(wrong("a", {}), "init_rpc: DLAUNCH_RPC_CONNECTIONS is '" + std::string(connections) +
+                                  "', not a number from 1 to 16");
+  }
   EXPECT_EQ(error_of<DistError>([] { rpc::shutdown(); }), "remote calls have not begun: call init_rpc first");
   EXPECT_EQ(error_of<DistError>([] { rpc_sync("worker1", add, 1, 2); }),
             "remote calls have not begun: call init_rpc first");

@@ -57,4 +57,20 @@ inline bool end_one_tcp_connection(std::uint16_t port, int which) {
   return false;
 }
 
+// Those of this process to the port to which it has the most, but for the store's.
+inline std::size_t tcp_connections_of_this_process() {
+  const auto store = static_cast<std::uint16_t>(std::stoi(std::getenv("MASTER_PORT")));
+  std::map<std::uint16_t, std::size_t> counts;
+  for (int fd = 3; fd < 1024; ++fd) {
+    sockaddr_in there{};
+    socklen_t size = sizeof there;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&there), &size) != 0 || there.sin_family != AF_INET)
+      continue;
+    if (ntohs(there.sin_port) != store) ++counts[ntohs(there.sin_port)];
+  }
+  std::size_t most = 0;
+  for (const auto& [port, count] : counts) most = std::max(most, count);
+  return most;
+}
+
 }  // namespace dlaunch::test
