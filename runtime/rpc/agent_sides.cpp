@@ -56,7 +56,8 @@ void Agent::add_sides_now(const WorkerContact& worker, Link& link) {
 
 // False: it was not added, and is closed. Throws DistBackendError.
 bool Agent::add_side(Link& link, Descriptor socket) {
-  return link.sides().add(std::move(socket), stripe_threads(), [agent = weak_from_this()] {
+  std::shared_ptr<StripeThreads> threads = stripe_threads();
+  return threads && link.sides().add(std::move(socket), std::move(threads), [agent = weak_from_this()] {
     const std::shared_ptr<Agent> self = agent.lock();
     if (self) self->wake_at(deadline_after(SideLinks::grace));
   });
@@ -92,8 +93,10 @@ void Agent::remove_pair(const std::shared_ptr<Link>& link) {
   if (at != pairs_.end() && at->second.lock() == link) pairs_.erase(at);
 }
 
+// Null: remote calls end. Throws DistBackendError.
 std::shared_ptr<StripeThreads> Agent::stripe_threads() {
   const std::lock_guard lock(mutex_);
+  if (ending_) return nullptr;
   if (!stripe_threads_) stripe_threads_ = std::make_shared<StripeThreads>();
   return stripe_threads_;
 }
