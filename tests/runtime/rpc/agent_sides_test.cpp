@@ -7,12 +7,11 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "runtime/sockets/dial.h"
 #include "tests/runtime/rpc/agents.h"
+#include "tests/runtime/rpc/relay.h"
 #include "tests/runtime/rpc/tcp_connections.h"
 #include "tests/runtime/rpc_protocol/feed.h"
 #include "tests/runtime/rpc_protocol/stripes.h"
@@ -239,6 +238,47 @@ TEST(AgentSides, StripesOfStrangersAreRejected) {
   EXPECT_EQ(tcp_connections(there.port), 5U);
   const codec::Bytes body = long_body(2, 2 * striped_from);
   EXPECT_TRUE(call(agents[0], 1, body)->text() == text_of(body));
+}
+
+// Who has seen how the connections were made cannot make one more: the proof is of this connection alone.
+TEST(AgentSides, WhatAStrangerHasSeenIsOfNoUse) {
+  std::vector<std::shared_ptr<Agent>> agents;
+  std::vector<WorkerContact> workers;
+  for (const std::uint32_t id : {0U, 1U}) {
+    agents.push_back(Agent::make({.name = "w" + std::to_string(id),
+                                  .id = id,
+                                  .rank = id,
+                                  .host = "h",
+                                  .address = "127.0.0.1",
+                                  .threads = 2,
+                                  .on_host = false}));
+    workers.push_back(agents.back()->self());
+  }
+  const std::uint16_t port = workers[1].contact.port;
+  Relay relay(port);
+  workers[1].contact.port = relay.port();
+  for (const auto& agent : agents) agent->start(workers, echo_all);
+  const codec::Bytes body = long_body(1, 2 * striped_from);
+  EXPECT_TRUE(call(*agents[0], 1, body)->text() == text_of(body));
+  EXPECT_TRUE(wait_for_tcp_connections(port, 5));
+  EXPECT_TRUE(call(*agents[0], 1, body)->text() == text_of(body));
+  const std::vector<std::string> seen = relay.first_bytes();
+  EXPECT_EQ(seen.size(), 5U);
+  for (const std::string& bytes : seen) {
+    ASSERT_GE(bytes.size(), opening_size + answer_size);
+    EXPECT_EQ(bytes.substr(0, 40), seen[0].substr(0, 40));  // for whom it is, and the pair's id
+    const Descriptor stranger = connect_to_port(port);
+    EXPECT_EQ(send(stranger.get(), bytes.data(), opening_size, MSG_NOSIGNAL),
+              static_cast<ssize_t>(opening_size));
+    std::string challenge(challenge_size, '\0');
+    EXPECT_EQ(recv(stranger.get(), challenge.data(), challenge.size(), MSG_WAITALL),
+              static_cast<ssize_t>(challenge_size));
+    EXPECT_GT(send(stranger.get(), bytes.data() + opening_size, bytes.size() - opening_size, MSG_NOSIGNAL),
+              0);
+    EXPECT_TRUE(ends(stranger.get()));
+  }
+  EXPECT_TRUE(call(*agents[0], 1, body)->text() == text_of(body));
+  for (const auto& agent : agents) EXPECT_TRUE(agent->end("ended", deadline_after(rpc_limit)));
 }
 
 }  // namespace
