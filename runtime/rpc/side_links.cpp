@@ -33,6 +33,7 @@ class SideLinks::Side final : public StripeThreads::Connection {
     std::optional<std::string> why;
     {
       const std::lock_guard lock(mutex_);
+      if (has_ended_) return;
       why = read();
       if (!why) why = write();
     }
@@ -51,9 +52,14 @@ class SideLinks::Side final : public StripeThreads::Connection {
     if (stripe_ && stripe_->number() == number) stripe_->keep();
   }
   [[nodiscard]] bool is_sending() const { return number_ != none; }
+  // No memory of a message is read or written from now on.
   void end() {
     threads_->remove(token_);
     shutdown(socket_.get(), SHUT_RDWR);
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+    stripe_.reset();
+    number_ = none;
   }
 
  private:
@@ -74,6 +80,7 @@ class SideLinks::Side final : public StripeThreads::Connection {
   // protected by mutex_
   StripeReader reader_;
   std::optional<Stripe> stripe_;
+  bool has_ended_ = false;
 };
 
 std::optional<std::string> SideLinks::Side::read() {
@@ -153,6 +160,7 @@ std::vector<std::shared_ptr<SideLinks::Side>> SideLinks::sides() const {
 void SideLinks::send(RpcMessage message) {
   {
     const std::lock_guard lock(mutex_);
+    if (has_ended_) return;
     queue_.push(std::move(message));
   }
   for (const auto& side : sides()) side->watch();
@@ -248,13 +256,17 @@ std::optional<std::string> SideLinks::why_lost() const {
 
 void SideLinks::end() {
   std::vector<std::shared_ptr<Side>> ended;
+  StripeQueue dropped;  // without the lock
   {
     const std::lock_guard lock(mutex_);
     has_ended_ = true;
     are_open_ = false;
+    std::swap(queue_, dropped);
     ended.swap(sides_);
   }
   for (const auto& side : ended) side->end();
+  const std::lock_guard lock(mutex_);
+  table_ = {};
 }
 
 }  // namespace dlaunch::internal

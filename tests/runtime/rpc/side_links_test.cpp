@@ -114,6 +114,20 @@ TEST_F(Sides, AreLostWithOneOfThem) {
   EXPECT_FALSE(ends_[0]->add(Descriptor([] { return -1; }), threads_, [] {}));
 }
 
+// What was under way is given back at once.
+TEST_F(Sides, KeepNothingAtTheirEnd) {
+  const auto memory = std::make_shared<std::string>(8'000'000, 'm');
+  RpcMessage message{PartHead::striped_request, 1, "front"};
+  message.body.blocks.push_back({std::shared_ptr<const void>(memory, memory->data()), memory->size()});
+  ends_[0]->send(std::move(message));
+  ends_[0]->end();
+  EXPECT_EQ(memory.use_count(), 1);
+  RpcMessage late{PartHead::striped_request, 2, "front"};
+  late.body.blocks.push_back({std::shared_ptr<const void>(memory, memory->data()), memory->size()});
+  ends_[0]->send(std::move(late));
+  EXPECT_EQ(memory.use_count(), 1);
+}
+
 TEST_F(Sides, WrongBytesEndThem) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
