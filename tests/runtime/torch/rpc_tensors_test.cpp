@@ -4,12 +4,20 @@
 
 #include <torch/torch.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "dlaunch/rpc_info.h"
+#include "tests/runtime/api/variable.h"
 #include "tests/runtime/torch/rpc_workers.h"
 
 namespace dlaunch::test {
@@ -122,6 +130,71 @@ TEST(RpcTensors, AnotherSignatureIsRejected) {
                                  return at == std::string::npos ? said : said.substr(at, 65);
                                }),
                  "has registered the function 'other' with other types of arguments");
+}
+
+// --- remote() that comes to nothing
+
+std::uint64_t owned() { return rpc::get_debug_info().owned_references; }
+DLAUNCH_RPC(owned);
+at::Tensor fail(const at::Tensor& tensor) {
+  throw std::out_of_range("no row " + std::to_string(tensor.numel()));
+}
+DLAUNCH_RPC(fail);
+
+std::atomic<int> freed = 0;
+// Whose end is counted.
+at::Tensor counted(std::int64_t size) {
+  auto* const data = new float[static_cast<std::size_t>(size)]();
+  return ::torch::from_blob(data, {size}, [data](void*) {
+    delete[] data;
+    ++freed;
+  });
+}
+
+bool becomes(const std::function<bool()>& condition) {
+  for (const auto limit = std::chrono::steady_clock::now() + rpc_limit; !condition();) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// The uses of the reference report the owner's reason, each time; then nothing is kept of tensor and value.
+std::string comes_to_nothing(at::Tensor (*function)(const at::Tensor&), const char* reason) {
+  constexpr std::int64_t sizes[] = {3, 100'000, 1'000'000};
+  for (const std::int64_t size : sizes) {
+    freed = 0;
+    {
+      const rpc::RRef<at::Tensor> value = rpc::remote("worker1", function, counted(size));
+      REQUIRE_HAS(error_of([&] { (void)value.to_here(); }), reason);
+      REQUIRE_HAS(error_of([&] { (void)value.to_here(); }), reason);
+    }
+    REQUIRE(becomes([] { return freed == 1; }));
+    REQUIRE(becomes([] { return rpc::get_debug_info().used_references == 0; }));
+    REQUIRE(becomes([] { return rpc_sync("worker1", owned) == 0; }));
+    REQUIRE(at::equal(rpc_sync("worker1", same, ::torch::ones({size})), ::torch::ones({size})));
+  }
+  return "ok";
+}
+
+TEST(RpcTensors, ARemoteCallThatIsRejectedReportsWhyAndKeepsNothing) {
+  for (const char* const over_unix : {"1", "0"}) {
+    const Variable way("DLAUNCH_RPC_UNIX", over_unix);
+    expect_all_say(run_processes(2,
+                                 [](int rank) -> std::string {
+                                   rank == 0 ? rpc::Registration("other", of_tensor)
+                                             : rpc::Registration("other", of_numbers);
+                                   rpc::init_rpc(name_of(rank));
+                                   std::string said = "ok";
+                                   if (rank == 0)
+                                     said = comes_to_nothing(
+                                         of_tensor, "has registered the function 'other' with other types");
+                                   rpc::shutdown();
+                                   return said;
+                                 }),
+                   "ok");
+    expect_ok(2, [] { return comes_to_nothing(fail, "std::out_of_range: no row "); });
+  }
 }
 
 // --- Without workers: the bytes
