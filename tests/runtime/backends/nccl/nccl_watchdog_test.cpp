@@ -247,8 +247,11 @@ TEST_F(NcclWatchdogTest, AThreadInsideNcclNeedsNoRunningOperation) {
             "rank to connect");
 }
 
+// Its deadline passes afterwards.
 TEST_F(NcclWatchdogTest, AThreadThatReturnsInTimeEndsNothing) {
-  { const NcclWatchdog::Inside inside(watchdog, 7, deadline_after(milliseconds(1))); }
+  const Deadline deadline = deadline_after(milliseconds(300));
+  { const NcclWatchdog::Inside inside(watchdog, 7, deadline); }
+  std::this_thread::sleep_until(deadline);
   const CudaEvent event = world.event();
   world.reach(event);
   EXPECT_EQ(ending(watch(event)), "success");
