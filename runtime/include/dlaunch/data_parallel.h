@@ -69,13 +69,14 @@ struct GradientBucket {
 
 // What a hook has started. A Work alone converts to it.
 struct BucketReduction {
-  BucketReduction(Work started, std::function<void()> then = {})
-      : work(std::move(started)), finish(std::move(then)) {}
+  using Finish = std::function<void()>;
+
+  BucketReduction(Work started, Finish then = {}) : work(std::move(started)), finish(std::move(then)) {}
 
   Work work;
   // If not empty: finish_step() calls it on its own thread after wait() on `work`, in the order of the
   // buckets. So on a GPU what it queues in the current stream comes after `work`. It may start no operation.
-  std::function<void()> finish;
+  Finish finish;
 };
 
 // Reduces a bucket instead of the reducer. Called once a bucket in each step that reduces, in the order of
