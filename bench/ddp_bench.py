@@ -2,16 +2,17 @@
 """A step of data-parallel training: LibTorch with our DistributedDataParallel next to PyTorch's over gloo, turn by turn.
 
     bench/ddp_bench.py [--ranks=2,4] [--turns=5] [--steps=10] [--python=/usr/bin/python3] [--build=build] [--batch=32] [--device=cpu]
-                       [--rate=5gbit]
+                       [--rate=5gbit] [--layers=5] [--bucket-mb=25]
 
-25.2 million parameters, batch 32 a rank, one thread a rank. With --device=cuda the ranks share the first GPU, and the gradients are
-reduced over gloo on both sides: there the processors are free while the GPU computes. With --rate each rank is on a host of its own
-(network namespaces, as root), whose link sends no faster: there the processors are free while the link sends. Printed are medians over
-the turns: a step, a step that reduces nothing, the reductions alone, what they add to a step, and our step by Python's. Build with
--DDLAUNCH_BENCH=ON and LibTorch: that of the Python, or the products take other times.
+25.2 million parameters in 5, 20 or 80 layers, batch 32 a rank, one thread a rank. With --device=cuda the ranks share the first GPU, and
+the gradients are reduced over gloo on both sides: there the processors are free while the GPU computes. With --rate each rank is on a
+host of its own (network namespaces, as root), whose link sends no faster: there the processors are free while the link sends. Printed
+are medians over the turns: a step, a step that reduces nothing, the reductions alone, what they add to a step, and our step by
+Python's. Build with -DDLAUNCH_BENCH=ON and LibTorch: that of the Python, or the products take other times.
 """
 
 import argparse
+import math
 import os
 import statistics
 import subprocess
@@ -20,19 +21,24 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WIDTH, LAYERS = 2240, 5  # as in ddp_ranks.cpp
 
 
-def run_as_rank(steps, batch, device):
+def width_of(layers):
+    """As in ddp_ranks.cpp."""
+    return math.isqrt(2240 * 2240 * 5 // layers)
+
+
+def run_as_rank(chosen):
     import torch  # only here: the Python that drives may have none
     import torch.distributed as dist
     from torch import nn
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    net = nn.Sequential(*(layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU()))).to(device)
-    model = nn.parallel.DistributedDataParallel(net)
-    data = torch.randn(batch, WIDTH).to(device)
+    width = width_of(chosen.layers)
+    net = nn.Sequential(*(layer for _ in range(chosen.layers) for layer in (nn.Linear(width, width), nn.ReLU()))).to(chosen.device)
+    model = nn.parallel.DistributedDataParallel(net, bucket_cap_mb=chosen.bucket_mb)
+    data = torch.randn(chosen.batch, width).to(chosen.device)
     gradients = [torch.zeros_like(parameter) for parameter in net.parameters()]
 
     def step():
@@ -59,7 +65,7 @@ def run_as_rank(steps, batch, device):
 
     for _ in range(3):
         step()
-    times = [[milliseconds(call) for call in (step, step_without, reductions)] for _ in range(steps)]
+    times = [[milliseconds(call) for call in (step, step_without, reductions)] for _ in range(chosen.worker)]
     if dist.get_rank() == 0:
         print(*(f"{statistics.median(column):.3f}" for column in zip(*times)))
     dist.destroy_process_group()
@@ -135,13 +141,15 @@ def main():
     options.add_argument("--batch", type=int, default=32)
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options.add_argument("--rate")
+    options.add_argument("--layers", type=int, choices=(5, 20, 80), default=5)
+    options.add_argument("--bucket-mb", type=int, default=25)
     options.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.worker:
-        return run_as_rank(chosen.worker, chosen.batch, chosen.device)
+        return run_as_rank(chosen)
     programs = os.path.join(chosen.build, "bin")
     program = os.path.join(programs, "ddp_ranks")
-    form = (str(chosen.batch), chosen.device)
+    form = (str(chosen.batch), chosen.device, str(chosen.layers), str(chosen.bucket_mb))
     machine = Links(programs, chosen.rate) if chosen.rate else Machine(programs)
     try:
         compare(chosen, machine, program, form)
@@ -156,7 +164,8 @@ def compare(chosen, machine, program, form):
             "dlaunch, views": lambda: machine.run(ranks, program, str(chosen.steps), "views", *form),
             "dlaunch, copies": lambda: machine.run(ranks, program, str(chosen.steps), "copies", *form),
             "PyTorch, gloo": lambda: machine.run(ranks, chosen.python, os.path.abspath(__file__), f"--worker={chosen.steps}",
-                                                 f"--batch={chosen.batch}", f"--device={chosen.device}"),
+                                                 f"--batch={chosen.batch}", f"--device={chosen.device}", f"--layers={chosen.layers}",
+                                                 f"--bucket-mb={chosen.bucket_mb}"),
         }
         times = {side: [] for side in sides}
         for _ in range(chosen.turns):

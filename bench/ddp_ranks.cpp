@@ -1,7 +1,7 @@
 // One side of ddp_bench.py: steps of data-parallel training with LibTorch and libdlaunch_torch. Prints, in
 // milliseconds, the median of a step, of a step that reduces nothing, and of the reductions alone.
 //
-//   dlaunch --nproc-per-node=2 ddp_ranks STEPS views|copies BATCH cpu|cuda
+//   dlaunch --nproc-per-node=2 ddp_ranks STEPS views|copies BATCH cpu|cuda LAYERS BUCKET_MB
 #include <dlfcn.h>
 
 #include <dlaunch/distributed.h>
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -18,11 +19,14 @@
 
 namespace {
 
-// 25.2 million parameters in 10 tensors.
-constexpr std::int64_t width = 2240;
-constexpr int layers = 5;
+// 25.2 million parameters, half of the tensors matrices.
+std::int64_t width_of(int layers) {
+  constexpr double elements = 2240. * 2240 * 5;
+  return static_cast<std::int64_t>(std::sqrt(elements / layers));
+}
 
-torch::nn::Sequential make_net() {
+torch::nn::Sequential make_net(int layers) {
+  const std::int64_t width = width_of(layers);
   torch::nn::Sequential net;
   for (int i = 0; i < layers; ++i) {
     net->push_back(torch::nn::Linear(width, width));
@@ -52,7 +56,7 @@ double median(std::vector<double> values) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return EXIT_FAILURE;
+  if (argc != 7) return EXIT_FAILURE;
   at::set_num_threads(1);
   const bool is_on_gpu = std::string(argv[4]) == "cuda";
   // The program is linked with the part of LibTorch that computes on the CPU.
@@ -64,10 +68,12 @@ int main(int argc, char** argv) {
   dlaunch::init_process_group({.backend = "gloo"});
   dlaunch::torch::DataParallelOptions options;
   options.gradient_as_bucket_view = std::string(argv[2]) == "views";
-  torch::nn::Sequential net = make_net();
+  options.bucket_cap_mb = std::strtoul(argv[6], nullptr, 10);
+  const int layers = std::atoi(argv[5]);
+  torch::nn::Sequential net = make_net(layers);
   net->to(device);
   dlaunch::torch::DistributedDataParallel model(net.ptr(), options);
-  const at::Tensor input = torch::randn({std::atoi(argv[3]), width}).to(device);
+  const at::Tensor input = torch::randn({std::atoi(argv[3]), width_of(layers)}).to(device);
   const auto step = [&] {
     model.zero_grad();
     model(input).mean().backward();
