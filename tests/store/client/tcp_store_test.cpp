@@ -282,7 +282,7 @@ TEST(TcpStore, Barrier) {
   store.barrier("b", 4);  // passes: the count never decreases
   store.set_timeout(20ms);
   EXPECT_THROW(store.barrier("other", 2), StoreError);
-  store.set_timeout(30s);  // for a busy machine
+  store.set_timeout(30s);              // for a busy machine
   EXPECT_EQ(store.get("other"), "1");  // a cancelled call stays counted
 }
 
