@@ -18,7 +18,6 @@ import statistics
 import subprocess
 import sys
 import time
-import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -111,10 +110,7 @@ class Links(Machine):
             return
         sys.path.insert(0, os.path.join(HERE, "..", "tests", "process"))
         from hosts import Hosts
-        from hosts_bench import slow_down
-
-        class Test(unittest.TestCase):
-            """What Hosts needs to clean up."""
+        from hosts_bench import Test, slow_down
 
         self.close()
         self.test = Test()

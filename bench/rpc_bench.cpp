@@ -46,17 +46,28 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-void latency() {
-  constexpr std::size_t calls = 20'000;
+struct Times {  // of a call, in microseconds
+  double median;
+  double p99;
+};
+
+// `is_enough` gets the number of calls made.
+Times times_of(const auto& call, const auto& is_enough) {
   std::vector<double> times;
-  times.reserve(calls);
-  for (std::size_t i = 0; i < calls; ++i) {
+  do {
     const auto begin = Clock::now();
-    rpc_sync("worker1", nothing);
+    call();
     times.push_back(seconds_since(begin) * 1e6);
-  }
+  } while (!is_enough(times.size()));
   std::ranges::sort(times);
-  std::printf("call_us %.2f\ncall_p99_us %.2f\n", times[calls / 2], times[calls * 99 / 100]);
+  return {times[times.size() / 2], times[times.size() * 99 / 100]};
+}
+
+void call_nothing() { rpc_sync("worker1", nothing); }
+
+void latency() {
+  const Times times = times_of(call_nothing, [](std::size_t calls) { return calls == 20'000; });
+  std::printf("call_us %.2f\ncall_p99_us %.2f\n", times.median, times.p99);
 }
 
 // Calls a second.
@@ -99,30 +110,18 @@ void large_only() {
     for (int i = 0; i < large_calls; ++i) rpc_sync("worker1", take, values);
     is_done = true;
   });
-  std::vector<double> times;
-  do {
-    const auto begin = Clock::now();
-    rpc_sync("worker1", nothing);
-    times.push_back(seconds_since(begin) * 1e6);
-  } while (!is_done);
+  const Times times = times_of(call_nothing, [&](std::size_t) { return is_done.load(); });
   other.join();
-  std::ranges::sort(times);
-  std::printf("call_beside_us %.1f\ncall_beside_p99_us %.1f\n", times[times.size() / 2],
-              times[times.size() * 99 / 100]);
+  std::printf("call_beside_us %.1f\ncall_beside_p99_us %.1f\n", times.median, times.p99);
 }
 
 // The time of a call with an argument of each size.
 void sizes() {
   for (std::size_t size = std::size_t{128} << 10U; size <= std::size_t{8} << 20U; size *= 2) {
     const std::vector<float> values(size / sizeof(float), 1.F);
-    std::vector<double> times;
-    for (int i = 0; i < 300; ++i) {
-      const auto begin = Clock::now();
-      rpc_sync("worker1", take, values);
-      times.push_back(seconds_since(begin) * 1e6);
-    }
-    std::ranges::sort(times);
-    std::printf("call_with_%zu_us %.0f\n", size, times[times.size() / 2]);
+    const Times times =
+        times_of([&] { rpc_sync("worker1", take, values); }, [](std::size_t calls) { return calls == 300; });
+    std::printf("call_with_%zu_us %.0f\n", size, times.median);
   }
 }
 
