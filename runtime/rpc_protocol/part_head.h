@@ -18,11 +18,11 @@ struct PartHead {
     hello = 1,        // the first message of the side that connects: which worker it is
     request,          // a call; no other that waits for an answer on this connection has its `number`
     result,           // the answer to the call `number`
-    failure,          // the same: why there is no result
+    failure,          // in place of the answer to the call `number`: why there is none
     goodbye,          // the sender ends its remote calls: no more messages follow
     striped_request,  // a call; its blocks follow on other connections (stripe_head.h), and the message ends
                       // with their size: 8 bytes
-    striped_result,   // the same of an answer
+    striped_result,   // an answer in the same way
   };
   static constexpr std::size_t size = 32;
   static constexpr std::size_t longest_part = std::size_t{256} * 1024;

@@ -240,7 +240,8 @@ TEST(AgentSides, StripesOfStrangersAreRejected) {
   EXPECT_TRUE(call(agents[0], 1, body)->text() == text_of(body));
 }
 
-// Who has seen how the connections were made cannot make one more: the proof is of this connection alone.
+// A stranger that repeats the bytes by which the connections were made does not get one more: each proof is
+// for one connection.
 TEST(AgentSides, WhatAStrangerHasSeenIsOfNoUse) {
   std::vector<std::shared_ptr<Agent>> agents;
   std::vector<WorkerContact> workers;
