@@ -240,7 +240,7 @@ class Coordinator {
 
   // The leases of the members (agent/control/lease.h).
   [[nodiscard]] Grant grant_to(TimePoint now, const Membership::Node& node);
-  [[nodiscard]] TimePoint may_begin_at() const;
+  [[nodiscard]] TimePoint may_begin_at();
 
   void on_node_lost(TimePoint now, const Membership::Node& node, const Failure& failure,
                     CoordinatorActions& out);

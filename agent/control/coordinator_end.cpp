@@ -63,7 +63,7 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   ended.text = outcome.failed ? describe(outcome.cause) : "";
   out.emplace_back(std::move(ended));
   for (const auto& [member, node] : membership_.nodes()) {
-    if (!node.leaving) out.emplace_back(ToMember{member, End{outcome}});
+    if (!node.leaves()) out.emplace_back(ToMember{member, End{outcome}});
   }
   outcome_ = std::move(outcome);
   end_when_all_stopped(now, out);

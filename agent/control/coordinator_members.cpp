@@ -127,7 +127,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   const Failure& failure = leave.failure;
   if (failure.kind != FailureKind::signal) {
     if (may_go_on()) {
-      node.leaving = true;
+      membership_.set_leaving(member);
       on_node_lost(now, node, failure, out);
     } else {
       end_the_job_by(now, failure, out);
@@ -144,7 +144,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   const bool decided = state_ == State::collecting || state_ == State::ending;
   if (member == local_member && job_.may_move() && !needed && !decided) {
     resigning_ = outcome;
-    node.leaving = true;
+    membership_.set_leaving(member);
     if (state_ == State::running) stop_world(now, name_of(node) + ", the leader, was told to leave", out);
     if (waiting || membership_.all_stopped()) resign(out);
     return;
@@ -157,7 +157,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   out.emplace_back(LogMessage{Severity::info, name_of(node) + " leaves: " + describe(failure)});
   out.emplace_back(event_of(EventKind::left, node, describe(failure)));
   out.emplace_back(ToMember{member, End{outcome}});
-  node.leaving = true;
+  membership_.set_leaving(member);
   if (state_ == State::running && node.active && !node.done) stop_world(now, name_of(node) + " leaves", out);
   announce_when_complete(now, out);
 }
@@ -172,7 +172,9 @@ void Coordinator::on_agent_leaves(TimePoint now, const Failure& failure, Coordin
 }
 
 void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
-  const TimePoint sure = leadership_.sure_until(membership_);
+  const bool has_world = state_ == State::running || state_ == State::stopping || state_ == State::collecting;
+  const TimePoint sure =
+      has_world && !leadership_.has_fence() ? leadership_.sure_until(membership_) : TimePoint::min();
   const auto node = membership_.remove(lost.member);
   hang_detector_.forget(lost.member);
   ranks_reports_.forget(lost.member);
@@ -180,7 +182,7 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   if (node) earlier_worlds_.on_left_running(now, *node, lost.loss.other_may_go_on());
   if (node && lost.loss.other_may_go_on()) absent_.add(node->joined.agent, name_of(*node), node->last_heard);
   if (!node || state_ == State::standby) return;
-  const bool expected = node->leaving || node->done || state_ == State::ending;
+  const bool expected = node->leaves() || node->done || state_ == State::ending;
   if (!expected && (state_ == State::gathering || !node->active)) {
     out.emplace_back(LogMessage{Severity::warning, name_of(*node) + " disconnected: " + lost.loss.why});
     out.emplace_back(event_of(EventKind::left, *node, lost.loss.why));

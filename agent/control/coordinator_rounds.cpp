@@ -38,13 +38,14 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
                             to_words(last_call_.patience()) + " for more"});
   }
   const TimePoint when = std::max(may_begin_at(), last_call_.over_at(ready));
-  const bool may_begin = now >= when && membership_.all_stopped() && leadership_.all_follow(membership_) &&
+  // Each asks thousands of nodes: last the one that is most often true.
+  const bool may_begin = now >= when && leadership_.all_follow(membership_) && membership_.all_stopped() &&
                          leadership_.is_sure(now, membership_);
   if (may_begin && has_fencing(now, out)) announce_world(now, out);
 }
 
 // From then on nothing of an earlier world runs, and the restart's delay is over.
-TimePoint Coordinator::may_begin_at() const {
+TimePoint Coordinator::may_begin_at() {
   return std::max(not_before_, earlier_worlds_.gone_by(membership_, leadership_));
 }
 
@@ -85,7 +86,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
       if (leader != nullptr) copy.members.push_back(*leader);
       if (node.active) copy.members.push_back(world_.members[static_cast<std::size_t>(node.index)]);
     }
-    spares += node.active || node.leaving ? 0 : 1;
+    spares += node.active || node.leaves() ? 0 : 1;
     out.emplace_back(ToMember{member, NewWorld{copy, grant_to(now, node)}});
   }
   if (spares > 0)
@@ -101,7 +102,7 @@ void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorA
   waiting_ = Waiting(now, job_.join_timeout);
   for (const auto& [member, node] : membership_.nodes()) {
     const bool has_stopped = node.stopped && !node.done;
-    if (node.active && !node.leaving && !has_stopped)
+    if (node.active && !node.leaves() && !has_stopped)
       out.emplace_back(ToMember{member, StopRound{world_.round, why, false, unnoticed}});
   }
 }
@@ -182,7 +183,7 @@ void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
   const int count = failures_of(cause.host, world_.restarts);
   if (job_.policy.exclude_after == 0 || count < job_.policy.exclude_after) return;
   for (auto& [member, node] : membership_.nodes()) {
-    if (node.joined.host != cause.host || node.leaving) continue;
+    if (node.joined.host != cause.host || node.leaves()) continue;
     const std::string why = "it failed " + pluralize(count, "time") + " (--exclude-after)";
     if (member == local_member || membership_.ready() - 1 < fewest()) {
       out.emplace_back(LogMessage{
@@ -193,7 +194,7 @@ void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
     }
     out.emplace_back(LogMessage{Severity::warning, "excluding " + name_of(node) + ": " + why});
     out.emplace_back(event_of(EventKind::lost, node, why));
-    node.leaving = true;
+    membership_.set_leaving(member);
     Outcome outcome;
     outcome.failed = true;
     outcome.exit_code = exit_code_of(cause);
@@ -221,7 +222,7 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
   }
   // After a preemption notice the workers may end, so this is no failure. The preempted node leaves now.
   const Membership::Node* ending = preempted_ ? membership_.find(*preempted_) : nullptr;
-  if (state_ == State::running && ending != nullptr && !ending->leaving)
+  if (state_ == State::running && ending != nullptr && !ending->leaves())
     on_leave(now, *preempted_, Leave{stopped_by_signal(*ending)}, out);
   const bool lost = failed.failure.kind == FailureKind::node_lost;  // its workers, not its agent
   if (!lost && !failures_.add_rank(failed.failure.rank)) return;

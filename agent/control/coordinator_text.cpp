@@ -42,7 +42,7 @@ std::string describe(Coordinator::State state) {
 }
 
 std::string describe(const Membership::Node& node, Coordinator::State state) {
-  if (node.leaving) return "leaving";
+  if (node.leaves()) return "leaving";
   if (node.done) return "done";
   if (state == Coordinator::State::gathering || state == Coordinator::State::standby)
     return node.stopped ? "joined" : "stopping";
@@ -131,7 +131,7 @@ std::string Coordinator::missing() const {
   }
   ShortList here;
   for (const auto& [member, node] : membership_.nodes()) {
-    if (!node.leaving) here.add(node.joined.host);
+    if (!node.leaves()) here.add(node.joined.host);
   }
   return pluralize(std::max(0, job_.required_nodes() - here.count()), "more node") + " of " +
          (job_.required_nodes() < job_.nnodes ? "at least " : "") + std::to_string(job_.required_nodes()) +

@@ -42,8 +42,13 @@ void EarlierWorlds::on_left_running(TimePoint now, const Membership::Node& node,
   known = std::max(known, gone);
 }
 
-TimePoint EarlierWorlds::gone_by(const Membership& here, const Leadership& leadership) const {
-  TimePoint when = leadership.has_announced() ? TimePoint::min() : others_gone_by(here, leadership);
+TimePoint EarlierWorlds::gone_by(const Membership& here, const Leadership& leadership) {
+  TimePoint when = TimePoint::min();
+  if (!leadership.has_announced()) {
+    if (!computed_ || computed_->changes != here.changes() || computed_->since != leadership.since())
+      computed_ = {here.changes(), leadership.since(), others_gone_by(here, leadership)};
+    when = computed_->gone;
+  }
   for (const auto& [agent, gone] : left_running_) when = std::max(when, gone);
   return when;
 }

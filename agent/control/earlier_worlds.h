@@ -2,7 +2,9 @@
 // (agent/control/lease.h). Pure.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -28,7 +30,8 @@ class EarlierWorlds {
   // A world begins: what it had to wait for is gone.
   void on_world() { left_running_.clear(); }
 
-  [[nodiscard]] TimePoint gone_by(const Membership& here, const Leadership& leadership) const;
+  // Costs nothing as long as the same nodes are here.
+  [[nodiscard]] TimePoint gone_by(const Membership& here, const Leadership& leadership);
   // Workers of lost nodes may still run.
   [[nodiscard]] bool may_run(TimePoint now) const;
   // Addresses of lost nodes where workers may run yet.
@@ -38,6 +41,12 @@ class EarlierWorlds {
 
  private:
   struct LastWorld;
+  // What others_gone_by() depends on, and what it returned.
+  struct Computed {
+    std::uint64_t changes;
+    std::optional<TimePoint> since;
+    TimePoint gone;
+  };
   [[nodiscard]] TimePoint others_gone_by(const Membership& here, const Leadership& leadership) const;
   [[nodiscard]] TimePoint leases_over_by(const Membership& here, const LastWorld& last,
                                          bool enough_remember) const;
@@ -50,6 +59,7 @@ class EarlierWorlds {
   bool elected_;
   bool had_predecessor_;
   FencedHosts fenced_hosts_;
+  std::optional<Computed> computed_;
   std::map<AgentId, TimePoint> left_running_;  // agents that were lost with their workers: gone by then
 };
 

@@ -17,7 +17,8 @@ Leadership::Leadership(const JobSpec& job, FencingTokens tokens)
       tokens_(tokens) {}
 
 bool Leadership::may_begin(const Membership& here) const {
-  return elected_ ? elected_until_ && here.ready() > 0 : here.staying() >= quorum();
+  return elected_ ? elected_until_ && here.ready() > 0
+                  : here.ready() >= quorum() && here.staying() >= quorum();
 }
 
 bool Leadership::too_few(const Membership& here) const {

@@ -18,9 +18,23 @@ std::vector<NodeBlock> blocks_of(const std::vector<WorldMember>& members) {
   return blocks.size() <= max_node_blocks ? blocks : std::vector<NodeBlock>{};
 }
 
+template <class Key>
+std::optional<MemberId> found_in(const std::multimap<Key, MemberId>& index, Key key) {
+  const auto found = index.find(key);
+  return found == index.end() ? std::nullopt : std::optional(found->second);
+}
+
+template <class Key>
+void erase_from(std::multimap<Key, MemberId>& index, Key key, MemberId member) {
+  const auto [first, last] = index.equal_range(key);
+  const auto found = std::find_if(first, last, [member](const auto& entry) { return entry.second == member; });
+  if (found != last) index.erase(found);
+}
+
 }  // namespace
 
 Membership::Node& Membership::add(MemberId member, Join join, std::string address, TimePoint now) {
+  remove(member);
   Node& node = nodes_[member];
   node.sticky_rank = join.joined_once ? join.sticky_rank : -1;
   node.stopped = join.stopped;
@@ -29,12 +43,21 @@ Membership::Node& Membership::add(MemberId member, Join join, std::string addres
   node.arrival = arrivals_++;
   node.last_heard = node.came = now;
   node.own = node.joined.stamp;
+  by_agent_.emplace(node.joined.agent, member);
+  if (node.joined.node_rank >= 0) by_rank_.emplace(node.joined.node_rank, member);
+  ++changes_;
   return node;
 }
 
 std::optional<Membership::Node> Membership::remove(MemberId member) {
   const auto found = nodes_.extract(member);
-  return found ? std::optional(std::move(found.mapped())) : std::nullopt;
+  if (!found) return std::nullopt;
+  Node& node = found.mapped();
+  erase_from(by_agent_, node.joined.agent, member);
+  erase_from(by_rank_, node.joined.node_rank, member);
+  leaving_ -= node.leaves_ ? 1 : 0;
+  ++changes_;
+  return std::move(node);
 }
 
 Membership::Node* Membership::find(MemberId member) {
@@ -42,20 +65,21 @@ Membership::Node* Membership::find(MemberId member) {
   return found == nodes_.end() ? nullptr : &found->second;
 }
 
-int Membership::ready() const {
-  return static_cast<int>(
-      std::count_if(nodes_.begin(), nodes_.end(), [](const auto& n) { return !n.second.leaving; }));
+void Membership::set_leaving(MemberId member) {
+  if (std::exchange(nodes_.at(member).leaves_, true)) return;
+  ++leaving_;
+  ++changes_;
 }
 
 int Membership::staying() const {
   return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [](const auto& n) {
-    return !n.second.leaving && n.second.joined.stays;
+    return !n.second.leaves_ && n.second.joined.stays;
   }));
 }
 
 bool Membership::all_have_answered(TimePoint since) const {
   return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& n) {
-    return n.first == local_member || n.second.leaving || n.second.echoed >= since;
+    return n.first == local_member || n.second.leaves_ || n.second.echoed >= since;
   });
 }
 
@@ -74,17 +98,11 @@ bool Membership::any_done() const {
 }
 
 std::optional<MemberId> Membership::of_agent(AgentId agent) const {
-  for (const auto& [member, node] : nodes_) {
-    if (node.joined.agent == agent) return member;
-  }
-  return std::nullopt;
+  return found_in(by_agent_, agent);
 }
 
 std::optional<MemberId> Membership::of_rank(int node_rank) const {
-  for (const auto& [member, node] : nodes_) {
-    if (node.joined.node_rank == node_rank) return member;
-  }
-  return std::nullopt;
+  return found_in(by_rank_, node_rank);
 }
 
 void Membership::choose(int most, World& world) {
@@ -92,7 +110,7 @@ void Membership::choose(int most, World& world) {
   for (auto& [member, node] : nodes_) {
     node.active = node.done = false;
     node.index = -1;
-    if (!node.leaving) order.push_back(&node);
+    if (!node.leaves_) order.push_back(&node);
   }
   const auto claim = [](const Node* n) {
     const bool is_sticky = n->sticky_rank >= 0;

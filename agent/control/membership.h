@@ -4,6 +4,7 @@
 // So the nodes that stay keep their order, and a node that replaces a lost one takes its ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,7 +20,8 @@ inline constexpr MemberId local_member = 0;  // the one in the coordinator's own
 
 class Membership {
  public:
-  struct Node {
+  class Node {
+   public:
     Join joined;
     std::string address;  // without port; empty: this process
     std::uint64_t arrival = 0;
@@ -30,21 +32,32 @@ class Membership {
     int sticky_rank = -1;  // -1: none yet
     int index = -1;        // in the world's members; -1: not active
     bool active = false;   // in the current round
-    bool leaving = false;  // it will be in no later round
     bool done = false;     // its workers of the current round have all returned 0
     bool stopped = true;   // no process of any round is left there
 
     // In the world, or the requested one; -1: any.
     [[nodiscard]] int rank() const { return index >= 0 ? index : joined.node_rank; }
+    // It will be in no later round.
+    [[nodiscard]] bool leaves() const { return leaves_; }
+
+   private:
+    friend class Membership;
+    bool leaves_ = false;
   };
 
   Node& add(MemberId member, Join join, std::string address, TimePoint now);
   // The removed node; none: it had not joined.
   std::optional<Node> remove(MemberId member);
   Node* find(MemberId member);
+  // The node will be in no later round. REQUIRES: it is a member.
+  void set_leaving(MemberId member);
+
+  // Questions that each message asks cost the same for thousands of nodes: so these are counted.
 
   // The number of nodes that may be in the next round.
-  [[nodiscard]] int ready() const;
+  [[nodiscard]] int ready() const { return static_cast<int>(nodes_.size() - leaving_); }
+  // Another value: a node came, went or leaves.
+  [[nodiscard]] std::uint64_t changes() const { return changes_; }
   // How many of these stay here though this coordinator does not lead.
   [[nodiscard]] int staying() const;
   // All of these have answered a message that was sent at `since` or later.
@@ -68,6 +81,10 @@ class Membership {
 
  private:
   std::map<MemberId, Node> nodes_;
+  std::multimap<AgentId, MemberId> by_agent_;
+  std::multimap<int, MemberId> by_rank_;  // as requested
+  std::size_t leaving_ = 0;               // nodes
+  std::uint64_t changes_ = 0;
   std::uint64_t arrivals_ = 0;
 };
 

@@ -201,12 +201,12 @@ TEST(Elastic, AFrozenNodesWorkersEndBeforeTheOthersGoOnForLong) {
 TEST(Elastic, FourThousandNodesFormAWorldAndLoseOne) {
   constexpr int nodes = 4096 / slowness;
   const auto job =
-      steady(27, {.machines = nodes, .min_nodes = nodes - 8, .nnodes = nodes, .endpoints = 3}, minutes(2));
+      steady(27, {.machines = nodes, .min_nodes = nodes - 8, .nnodes = nodes, .endpoints = 3}, minutes(1));
   job->start_all();
-  job->run(seconds(30));
+  job->run(seconds(20));
   ASSERT_EQ(job->running().size(), static_cast<std::size_t>(nodes));
   job->node(234).crash();
-  job->run(seconds(20));
+  job->run(seconds(10));
   EXPECT_EQ(job->running().size(), static_cast<std::size_t>(nodes - 1));
   job->node(0).crash();
   job->run(seconds(30));

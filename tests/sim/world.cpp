@@ -17,14 +17,16 @@ constexpr Duration http_time = std::chrono::seconds(30);
 // --- World ---
 
 void World::at(TimePoint when, std::function<void()> event) {
-  events_.push({std::max(when, now_), next_number_++, std::move(event)});
+  events_.push_back({std::max(when, now_), next_number_++, std::move(event)});
+  std::ranges::push_heap(events_, std::less());
 }
 
 std::size_t World::run(TimePoint end) {
   std::size_t count = 0;
-  while (!events_.empty() && events_.top().when <= end) {
-    Event event = events_.top();
-    events_.pop();
+  while (!events_.empty() && events_.front().when <= end) {
+    std::ranges::pop_heap(events_, std::less());
+    const Event event = std::move(events_.back());
+    events_.pop_back();
     now_ = event.when;
     event.act();
     ++count;
@@ -190,7 +192,7 @@ void Node::dependencies(Duration after, std::function<void()> act) {
 }
 
 void Node::later(Duration after, std::function<void()> act) {
-  dependencies(after, [this, act = std::move(act)] { when_awake(act); });
+  dependencies(after, [this, act = std::move(act)]() mutable { when_awake(std::move(act)); });
 }
 
 void Node::when_awake(std::function<void()> act) {

@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <queue>
 #include <random>
 #include <set>
 #include <string>
@@ -53,11 +52,12 @@ class World {
     TimePoint when;
     std::uint64_t number;
     std::function<void()> act;
+    // The first one is the greatest, as the heap's algorithms want it.
     bool operator<(const Event& other) const {
       return std::pair(other.when, other.number) < std::pair(when, number);
     }
   };
-  std::priority_queue<Event> events_;
+  std::vector<Event> events_;  // a heap
   std::uint64_t next_number_ = 0;
   TimePoint now_ = began();
   std::mt19937_64 random_;

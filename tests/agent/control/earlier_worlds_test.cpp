@@ -144,7 +144,7 @@ TEST_F(EarlierWorldsTest, SuccessorWaitsForLeasesOfNodesNobodyRemembers) {
   }
   EXPECT_EQ(worlds().gone_by(here_, leadership()), TimePoint::min())
       << "the first coordinator begins at once";
-  const EarlierWorlds successor{job_, began_, true};
+  EarlierWorlds successor{job_, began_, true};
   EXPECT_EQ(successor.gone_by(here_, leadership()), leases().gone_if_silent(began_));
   EXPECT_EQ(successor.gone_by(here_, with_world()), TimePoint::min());
 }

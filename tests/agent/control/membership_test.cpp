@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,7 @@ TEST_F(MembershipTest, ASpareThatStayedComesAfterNodesWithARank) {
   join(1);
   join(2);
   EXPECT_EQ(chosen(1), Hosts{"h1"});
-  here_.find(1)->leaving = true;
+  here_.set_leaving(1);
   EXPECT_EQ(chosen(1), Hosts{"h2"});
   EXPECT_EQ(here_.find(1)->index, -1);
 }
@@ -144,9 +145,27 @@ TEST_F(MembershipTest, LeavingNodesAreNotReady) {
   here_.find(2)->joined.stays = false;
   EXPECT_EQ(here_.ready(), 2);
   EXPECT_EQ(here_.staying(), 1);
-  here_.find(1)->leaving = true;
+  here_.set_leaving(1);
   EXPECT_EQ(here_.ready(), 1);
   EXPECT_EQ(here_.staying(), 0);
+  here_.set_leaving(1);
+  EXPECT_EQ(here_.ready(), 1) << "it leaves once";
+  here_.remove(1);
+  EXPECT_EQ(here_.ready(), 1);
+  here_.remove(2);
+  EXPECT_EQ(here_.ready(), 0);
+}
+
+TEST_F(MembershipTest, EachChangeOfTheNodesIsCounted) {
+  std::set<std::uint64_t> seen{here_.changes()};
+  join(1);
+  EXPECT_TRUE(seen.insert(here_.changes()).second) << "a node came";
+  here_.set_leaving(1);
+  EXPECT_TRUE(seen.insert(here_.changes()).second) << "it leaves";
+  here_.remove(1);
+  EXPECT_TRUE(seen.insert(here_.changes()).second) << "it is gone";
+  here_.remove(1);
+  EXPECT_FALSE(seen.insert(here_.changes()).second) << "it was gone before";
 }
 
 TEST_F(MembershipTest, TheOwnNodeAndLeavingOnesNeedNotAnswer) {
@@ -156,7 +175,7 @@ TEST_F(MembershipTest, TheOwnNodeAndLeavingOnesNeedNotAnswer) {
   remote.echoed = now_;
   EXPECT_TRUE(here_.all_have_answered(now_));
   EXPECT_FALSE(here_.all_have_answered(now_ + seconds(1)));
-  remote.leaving = true;
+  here_.set_leaving(1);
   EXPECT_TRUE(here_.all_have_answered(now_ + seconds(1)));
 }
 
@@ -170,6 +189,17 @@ TEST_F(MembershipTest, IsSearchedByAgentAndByRequestedRank) {
   EXPECT_FALSE(here_.remove(9));
   EXPECT_EQ(here_.remove(1)->joined.host, "h1");
   EXPECT_EQ(here_.find(1), nullptr);
+  EXPECT_EQ(here_.of_agent(101), std::nullopt);
+  EXPECT_EQ(here_.of_rank(4), std::nullopt);
+}
+
+TEST_F(MembershipTest, OfTwoThatRequestOneRankTheOtherStays) {
+  join(1, 4);
+  join(2, 4);
+  here_.remove(1);
+  EXPECT_EQ(here_.of_rank(4), 2U);
+  here_.remove(2);
+  EXPECT_EQ(here_.of_rank(4), std::nullopt);
 }
 
 }  // namespace
