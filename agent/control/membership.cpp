@@ -27,7 +27,8 @@ std::optional<MemberId> found_in(const std::multimap<Key, MemberId>& index, Key 
 template <class Key>
 void erase_from(std::multimap<Key, MemberId>& index, Key key, MemberId member) {
   const auto [first, last] = index.equal_range(key);
-  const auto found = std::find_if(first, last, [member](const auto& entry) { return entry.second == member; });
+  const auto found =
+      std::find_if(first, last, [member](const auto& entry) { return entry.second == member; });
   if (found != last) index.erase(found);
 }
 
@@ -97,13 +98,9 @@ bool Membership::any_done() const {
                      [](const auto& n) { return n.second.active && n.second.done; });
 }
 
-std::optional<MemberId> Membership::of_agent(AgentId agent) const {
-  return found_in(by_agent_, agent);
-}
+std::optional<MemberId> Membership::of_agent(AgentId agent) const { return found_in(by_agent_, agent); }
 
-std::optional<MemberId> Membership::of_rank(int node_rank) const {
-  return found_in(by_rank_, node_rank);
-}
+std::optional<MemberId> Membership::of_rank(int node_rank) const { return found_in(by_rank_, node_rank); }
 
 void Membership::choose(int most, World& world) {
   std::vector<Node*> order;

@@ -11,6 +11,7 @@
 #include "runtime/reduce/reduce.h"
 #include "tests/runtime/collectives/sides.h"
 #include "tests/runtime/collectives/values.h"
+#include "tests/runtime/slowness.h"
 
 namespace dlaunch::internal {
 namespace {
@@ -30,7 +31,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ReduceScatter, testing::Range(1, 10));
 TEST_P(ReduceScatter, OfOneLongBlockAndShortOnes) {
   const int size = GetParam();
   for (const std::size_t others : {0U, 100U, 100'000U}) {
-    const auto length = [&](int rank) { return rank == 0 ? std::size_t{2'400'001} : others; };
+    const auto length = [&](int rank) {
+      return rank == 0 ? std::size_t{2'400'001} / test::slowness : others;
+    };
     expect_success(on_ranks(size, [&](std::unique_ptr<Transport> transport) {
       Side side(std::move(transport));
       const int own = side.transport->rank();

@@ -16,6 +16,7 @@
 #include "runtime/reduce/reduce.h"
 #include "tests/runtime/collectives/values.h"
 #include "tests/runtime/group/thread_groups.h"
+#include "tests/runtime/slowness.h"
 
 namespace dlaunch::internal {
 namespace {
@@ -101,9 +102,9 @@ std::vector<Case> reducing_cases(std::size_t parts = 1) {
     // Past the limit of short messages.
     cases.push_back({dtype, {ReduceOp::sum, 1.0}, 40001});
   }
-  cases.push_back({DType::float32, {ReduceOp::avg, 1.0}, 700'007 / parts});
-  cases.push_back({DType::int64, {ReduceOp::max, 1.0}, 300'001 / parts});
-  cases.push_back({DType::complex128, {ReduceOp::premul_sum, 2.0}, 100'003 / parts});
+  cases.push_back({DType::float32, {ReduceOp::avg, 1.0}, 700'007 / parts / test::slowness});
+  cases.push_back({DType::int64, {ReduceOp::max, 1.0}, 300'001 / parts / test::slowness});
+  cases.push_back({DType::complex128, {ReduceOp::premul_sum, 2.0}, 100'003 / parts / test::slowness});
   return cases;
 }
 
@@ -238,7 +239,8 @@ TEST_P(Collectives, ReduceScatterOfEqualParts) {
 
 TEST_P(Collectives, ReduceScatterOfPartsOfDifferentSizesAlsoInPlace) {
   const int size = GetParam();
-  for (const std::size_t base : {std::size_t{0}, std::size_t{5}, std::size_t{9000}, std::size_t{300'000}}) {
+  for (const std::size_t base :
+       {std::size_t{0}, std::size_t{5}, std::size_t{9000}, std::size_t{300'000} / test::slowness}) {
     const auto length = [base](int rank) { return base * static_cast<std::size_t>(rank % 3) + 1; };
     for (const bool in_place : {false, true}) {
       expect_success(in_groups(size, [&](const ProcessGroup& group) {

@@ -13,6 +13,7 @@
 #include "runtime/point_to_point/envelope.h"
 #include "tests/runtime/collectives/values.h"
 #include "tests/runtime/group/thread_groups.h"
+#include "tests/runtime/slowness.h"
 
 namespace dlaunch::internal {
 namespace {
@@ -22,8 +23,8 @@ using test::expect_success;
 using test::in_groups;
 
 // Elements of float: none, one, on both sides of the limit of short messages, several MiB.
-const std::vector<std::size_t> message_lengths = {0,        1, 1000, short_message / 4, short_message / 4 + 1,
-                                                  1'000'003};
+const std::vector<std::size_t> message_lengths = {
+    0, 1, 1000, short_message / 4, short_message / 4 + 1, 1'000'003 / test::slowness};
 
 std::vector<float> values_of(int from, int to, std::size_t count) {
   std::vector<float> values(count);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "tests/runtime/slowness.h"
 
 namespace dlaunch::internal {
 namespace {
@@ -157,7 +158,7 @@ TEST(Matching, ReceivesOfOneSourceEndInTheirOrder) {
 
 // A step that searched through all the others would take hours here.
 TEST(Matching, ManyTakeAsLittleAsFew) {
-  constexpr int count = 300000;
+  constexpr int count = 300'000 / test::slowness;
   for (const bool one_tag : {true, false}) {
     const auto tag_of = [one_tag](int i) { return one_tag ? Tag{0} : static_cast<Tag>(i); };
     Matching matching;
