@@ -8,6 +8,7 @@ dlaunch_test(NAME agent_test
     agent/control/coordinator_leadership_test.cpp
     agent/control/coordinator_members_test.cpp
     agent/control/coordinator_rounds_test.cpp
+    agent/control/coordinator_stall_test.cpp
     agent/control/coordinator_test.cpp
     agent/control/coordinator_text_test.cpp
     agent/control/earlier_worlds_test.cpp
@@ -105,6 +106,7 @@ dlaunch_test(NAME agent_test
 # MPI programs under dlaunch.
 dlaunch_test(NAME pmi_test
   SOURCES
+    agent/control/paced_looks_test.cpp
     agent/control/pmi_barrier_test.cpp
     agent/control/worker_abort_test.cpp
     agent/model/elf_libraries_test.cpp

@@ -120,6 +120,8 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
   enforce_fencing(now, out);
   if (state_ == State::running && now >= failures_.awaits_until().value_or(TimePoint::max())) {
     stop_for(now, failures_.first(), out);
+  } else if (state_ == State::running) {
+    if (stall_looks_.take_due(now)) look_for_stall(now, out);
   } else if (state_ == State::gathering) {
     announce_when_complete(now, out);
     if (state_ == State::gathering) end_after_join_timeout(now, out);
@@ -235,6 +237,7 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
       break;
     case State::running:
       if (const auto until = failures_.awaits_until()) wake(*until);
+      if (const auto due = stall_looks_.due()) wake(*due);
       break;
     case State::ended:
       break;

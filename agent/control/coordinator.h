@@ -52,6 +52,7 @@
 #include "agent/control/loss.h"
 #include "agent/control/membership.h"
 #include "agent/control/messages.h"
+#include "agent/control/paced_looks.h"
 #include "agent/control/pmi_barrier.h"
 #include "agent/control/ranks_reports.h"
 #include "agent/control/waiting.h"
@@ -194,6 +195,8 @@ class Coordinator {
   void on_arrivals(TimePoint now, MemberId member, const ArrivalsReport& report, CoordinatorActions& out);
   [[nodiscard]] Lateness lateness(TimePoint now, const Membership::Node& node);
   void request_ranks(TimePoint now, const RanksWanted& wanted, CoordinatorActions& out);
+  void look_for_stall(TimePoint now, CoordinatorActions& out);
+  void stop_hanging_world(TimePoint now, CoordinatorActions& out);
   [[nodiscard]] Duration stall() const;
   void note_stall(CoordinatorActions& out) const;
   void request_stack(CoordinatorActions& out);
@@ -296,6 +299,7 @@ class Coordinator {
 
   FailureCollector failures_;   // of the current round
   HangDetector hang_detector_;  // of the current round's workers
+  PacedLooks stall_looks_;
   HangNotes hang_notes_;
   HangNotes idle_notes_;
   bool inspects_ = false;        // the workers are being inspected for a note

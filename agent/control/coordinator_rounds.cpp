@@ -55,6 +55,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   world_.fencing = leadership_.tokens().next();
   failures_.begin();
   hang_detector_.begin();
+  stall_looks_ = PacedLooks();
   hang_notes_.begin();
   idle_notes_.begin();
   stragglers_.begin_round(now, world_.world_size);
@@ -339,7 +340,6 @@ std::string Coordinator::advice_for_stall() const {
                                           : "ends such a job");
 }
 
-// If no worker has moved for the limit, the job hangs.
 void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& progress,
                               CoordinatorActions& out) {
   if (progress.round != world_.round) return;
@@ -347,14 +347,20 @@ void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& pr
   if (state_ != State::running) return;
   if (stack_of_ && !hang_detector_.stack_of(*stack_of_).empty())
     report_stack(*std::exchange(stack_of_, std::nullopt), out);
-  if (!hang_detector_.hangs(membership_)) {
-    note_if_idle(out);
-    if (!hang_notes_.take(stall())) return;
-    note_stall(out);
-    request_stack(out);
-    out.emplace_back(LogMessage{Severity::info, advice_for_stall()});
-    return;
-  }
+  if (stall_looks_.take(now, membership_.nodes().size())) look_for_stall(now, out);
+}
+
+// If no worker has moved for the limit, the job hangs.
+void Coordinator::look_for_stall(TimePoint now, CoordinatorActions& out) {
+  if (hang_detector_.hangs(membership_)) return stop_hanging_world(now, out);
+  note_if_idle(out);
+  if (!hang_notes_.take(stall())) return;
+  note_stall(out);
+  request_stack(out);
+  out.emplace_back(LogMessage{Severity::info, advice_for_stall()});
+}
+
+void Coordinator::stop_hanging_world(TimePoint now, CoordinatorActions& out) {
   const Diagnosis diagnosis = hang_detector_.diagnosis();
   Failure failure = hang_detector_.failure(diagnosis, world_);
   std::string advice;
