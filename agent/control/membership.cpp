@@ -78,19 +78,30 @@ int Membership::staying() const {
   }));
 }
 
+template <class Holds>
+bool Membership::is_true_of_all(MemberId& exception, const Holds& holds) const {
+  const auto first = nodes_.lower_bound(exception);
+  auto found = std::find_if_not(first, nodes_.end(), holds);
+  if (found == nodes_.end()) {
+    found = std::find_if_not(nodes_.begin(), first, holds);
+    if (found == first) return true;
+  }
+  exception = found->first;
+  return false;
+}
+
 bool Membership::all_have_answered(TimePoint since) const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& n) {
+  return is_true_of_all(not_answered_, [&](const auto& n) {
     return n.first == local_member || n.second.leaves_ || n.second.echoed >= since;
   });
 }
 
 bool Membership::all_stopped() const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.stopped; });
+  return is_true_of_all(not_stopped_, [](const auto& n) { return n.second.stopped; });
 }
 
 bool Membership::all_done() const {
-  return std::all_of(nodes_.begin(), nodes_.end(),
-                     [](const auto& n) { return !n.second.active || n.second.done; });
+  return is_true_of_all(not_done_, [](const auto& n) { return !n.second.active || n.second.done; });
 }
 
 bool Membership::any_done() const {

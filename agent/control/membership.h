@@ -80,6 +80,14 @@ class Membership {
   [[nodiscard]] std::map<MemberId, Node>& nodes() { return nodes_; }
 
  private:
+  // Whether it holds of all nodes. Begins at `exception`, the node of which it did not hold last: as the
+  // nodes report one after the other, thousands of them are asked few times in all.
+  template <class Holds>
+  [[nodiscard]] bool is_true_of_all(MemberId& exception, const Holds& holds) const;
+
+  mutable MemberId not_answered_ = 0;  // the last exceptions
+  mutable MemberId not_stopped_ = 0;
+  mutable MemberId not_done_ = 0;
   std::map<MemberId, Node> nodes_;
   std::multimap<AgentId, MemberId> by_agent_;
   std::multimap<int, MemberId> by_rank_;  // as requested

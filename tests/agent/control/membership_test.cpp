@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -126,6 +127,24 @@ TEST_F(MembershipTest, AChosenNodeRunsUntilItHasStopped) {
   EXPECT_FALSE(here_.all_done());
   here_.find(1)->done = true;
   EXPECT_TRUE(here_.all_done() && here_.any_done());
+}
+
+TEST_F(MembershipTest, AllHaveStoppedInWhateverOrderTheyDo) {
+  std::vector<MemberId> order{1, 2, 3, 4};
+  for (const MemberId member : order) join(member);
+  do {
+    chosen(4);
+    for (const MemberId member : order) {
+      EXPECT_FALSE(here_.all_stopped() || here_.all_done());
+      here_.find(member)->stopped = here_.find(member)->done = true;
+    }
+    EXPECT_TRUE(here_.all_stopped() && here_.all_done());
+    here_.find(2)->stopped = false;
+    EXPECT_FALSE(here_.all_stopped()) << "one that was asked before";
+    here_.find(2)->stopped = true;
+  } while (std::ranges::next_permutation(order).found);
+  for (const MemberId member : order) here_.remove(member);
+  EXPECT_TRUE(here_.all_stopped()) << "there is none";
 }
 
 TEST_F(MembershipTest, ASpareIsNeverWaitedForToBeDone) {
