@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <deque>
 #include <fstream>
 #include <string>
@@ -41,6 +42,13 @@ long resident() {
   return pages * sysconf(_SC_PAGESIZE);
 }
 DLAUNCH_RPC(resident);
+// Of this process's threads so far, in seconds.
+double processor_time() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+DLAUNCH_RPC(processor_time);
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -85,7 +93,16 @@ double run_pipelined(std::size_t calls) {
   return static_cast<double>(calls) / seconds_since(begin);
 }
 
-void throughput() { std::printf("calls_per_s %.0f\n", run_pipelined(300'000)); }
+// Also what a call costs its caller and its callee of a processor, in microseconds.
+void throughput() {
+  constexpr std::size_t calls = 300'000;
+  const double before_there = rpc_sync("worker1", processor_time);
+  const double before = processor_time();
+  std::printf("calls_per_s %.0f\n", run_pipelined(calls));
+  const double here = processor_time() - before;
+  const double there = rpc_sync("worker1", processor_time) - before_there;
+  std::printf("caller_us %.2f\ncallee_us %.2f\n", here / calls * 1e6, there / calls * 1e6);
+}
 
 double bytes_per_second(Clock::time_point begin) {
   return static_cast<double>(large_calls) * static_cast<double>(large) / seconds_since(begin);
@@ -170,9 +187,11 @@ int main(int count, char** arguments) {
   const bool calls = std::string(rank) == "0";
   if (calls && what == "large") large_only();
   if (calls && what == "sizes") sizes();
-  if (calls && what == "all") {
+  if (calls && (what == "all" || what == "small")) {
     latency();
     throughput();
+  }
+  if (calls && what == "all") {
     bandwidth();
     memory();
   }

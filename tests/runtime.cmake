@@ -33,6 +33,7 @@ dlaunch_test(NAME runtime_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_
     runtime/base/process_environment_test.cpp
     runtime/base/slot_queue_test.cpp
     runtime/base/start_thread_test.cpp
+    runtime/base/task_test.cpp
     runtime/base/stragglers_test.cpp
     runtime/collectives/all_gather_test.cpp
     runtime/collectives/all_reduce_test.cpp
@@ -132,9 +133,11 @@ dlaunch_test(NAME data_parallel_test THREADED LABELS runtime LIBS dlaunch_runtim
 # Remote calls.
 dlaunch_test(NAME rpc_protocol_test LABELS unit LIBS dlaunch_runtime_core
   SOURCES
+    runtime/rpc_protocol/call_deadlines_test.cpp
     runtime/rpc_protocol/call_message_test.cpp
     runtime/rpc_protocol/call_table_test.cpp
     runtime/rpc_protocol/message_reader_test.cpp
+    runtime/rpc_protocol/number_table_test.cpp
     runtime/rpc_protocol/part_head_test.cpp
     runtime/rpc_protocol/reference_leases_test.cpp
     runtime/rpc_protocol/reference_simulation_test.cpp
@@ -154,6 +157,7 @@ dlaunch_test(NAME rpc_agent_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/rpc/call_context_test.cpp
     runtime/rpc/device_maps_test.cpp
     runtime/rpc/function_table_test.cpp
+    runtime/rpc/function_times_test.cpp
     runtime/rpc/future_test.cpp
     runtime/rpc/link_test.cpp
     runtime/rpc/looking_pays_test.cpp

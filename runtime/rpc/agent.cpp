@@ -29,87 +29,16 @@ constexpr std::uint64_t listener_token = timer_token + 1;
 constexpr std::uint64_t host_listener_token = listener_token + 1;
 
 constexpr auto between_checks = std::chrono::milliseconds(200);
-// So long a function may take without delaying others.
-constexpr auto short_time = std::chrono::microseconds(20);
-// Functions count as long if a few of the last ones were: a single one may have lost its processor.
-constexpr int by_long = 8;
-constexpr int most_score = 64;
-constexpr auto relief_time = std::chrono::microseconds(500);
+// A function that takes longer than was expected delays others for twice this time at most.
+constexpr auto relief_time = std::chrono::microseconds(250);
+// What the thread has been woken by.
+enum Wakes : unsigned { by_nothing = 0, by_timer = 1, by_other = 2 };
+thread_local unsigned woken = by_nothing;
+
 // At the end, queued messages are written within this time.
 constexpr auto flush_limit = std::chrono::milliseconds(200);
 
-const CallFailure abandoned{CallFailure::Kind::exception, "",
-                            "the function's future was dropped before it was completed"};
-
 }  // namespace
-
-// --- Answers
-// --------------------------------------------------------------------------------------------------
-
-class Agent::LoggedResponder : public Responder {
- public:
-  explicit LoggedResponder(std::shared_ptr<Agent> agent) : agent_(std::move(agent)) {}
-  CallTag tag;
-
- protected:
-  // False: the call has its answer already.
-  bool begin_answer(bool success, std::size_t bytes) {
-    if (answered_.exchange(true)) return false;
-    agent_->log_.end(tag, success, bytes);
-    return true;
-  }
-  [[nodiscard]] bool is_answered() const { return answered_; }
-  [[nodiscard]] const std::shared_ptr<Agent>& agent() const { return agent_; }
-
- private:
-  const std::shared_ptr<Agent> agent_;
-  std::atomic<bool> answered_ = false;
-};
-
-class Agent::RemoteResponder final : public LoggedResponder {
- public:
-  RemoteResponder(std::shared_ptr<Agent> agent, std::shared_ptr<Link> link, std::uint64_t number)
-      : LoggedResponder(std::move(agent)), link_(std::move(link)), number_(number) {}
-  ~RemoteResponder() override { RemoteResponder::fail(abandoned); }
-  void answer(codec::Bytes result) override { send(PartHead::result, std::move(result)); }
-  void fail(const CallFailure& failure) override {
-    if (!is_answered()) send(PartHead::failure, to_bytes(failure));
-  }
-
- private:
-  void send(PartHead::Kind kind, codec::Bytes body) {
-    if (!begin_answer(kind == PartHead::result, body.size())) return;
-    link_->send({kind, number_, std::move(body)});
-    agent()->done(1);
-  }
-
-  const std::shared_ptr<Link> link_;
-  const std::uint64_t number_;
-};
-
-class Agent::LocalResponder final : public LoggedResponder {
- public:
-  LocalResponder(std::shared_ptr<Agent> agent, std::uint64_t number)
-      : LoggedResponder(std::move(agent)), number_(number) {}
-  ~LocalResponder() override { LocalResponder::fail(abandoned); }
-  void answer(codec::Bytes result) override { end(std::move(result)); }
-  void fail(const CallFailure& failure) override { end(failure); }
-
- private:
-  void end(CallOutcome outcome) {
-    const auto* const result = std::get_if<codec::Bytes>(&outcome);
-    if (!begin_answer(result != nullptr, result != nullptr ? result->size() : 0)) return;
-    std::vector<CallTable::Ended> ended;
-    {
-      const std::lock_guard lock(agent()->mutex_);
-      agent()->calls_to_self_.answer(number_, std::move(outcome), ended);
-    }
-    agent()->finish(std::move(ended));
-    agent()->done(1);
-  }
-
-  const std::uint64_t number_;
-};
 
 // --- Beginning
 // ------------------------------------------------------------------------------------------------
@@ -130,7 +59,7 @@ Agent::Agent(const Options& options)
           [this](Peer& peer) { connect(peer); },
           [this](const WorkerContact& worker, const std::shared_ptr<Link>& link) { add_sides(worker, link); },
           [this](Deadline deadline) { wake_at(deadline); },
-          [this](std::vector<CallTable::Ended> ended) { finish(std::move(ended)); },
+          [this](std::vector<CallTable::Ended>& ended) { finish(ended); },
           [this](std::uint32_t worker, const codec::Bytes& result) {
             if (observer_.on_late_result) observer_.on_late_result(worker, result);
           },
@@ -165,78 +94,11 @@ void Agent::start(const std::vector<WorkerContact>& workers, Serve serve, Observ
                   [this](const FunctionRef<bool()>& is_needed) { look(is_needed); });
 }
 
-// --- Calls of this worker
-// -------------------------------------------------------------------------------------
-
-void Agent::call(std::uint32_t worker, std::string function, codec::Bytes body,
-                 std::chrono::milliseconds timeout, std::shared_ptr<CallReceiver> receiver) {
-  busy_ += made;
-  ++calls_so_far_;
-  const Deadline deadline = timeout.count() == 0 ? Deadline::max() : deadline_after(timeout);
-  CallTable::Call call{std::move(function), body.size(), deadline, timeout, std::move(receiver)};
-  if (worker == self_.id) return call_self(std::move(call), std::move(body));
-  peer(worker).begin(std::move(call), std::move(body));
-}
-
-void Agent::call_self(CallTable::Call call, codec::Bytes body) {
-  for (codec::Block& block : body.blocks) {  // the caller may be gone before the function ends
-    if (block.data.use_count() == 0) block = codec::copy_of(block.data.get(), block.size);
-  }
-  const Deadline deadline = call.deadline;
-  std::uint64_t number = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    const std::string function = call.function;
-    number = calls_to_self_.begin(std::move(call));
-    CallTag& tag = calls_to_self_.tag_of(number);
-    tag = log_.begin({.is_served = false,
-                      .peer = self_.rank,
-                      .worker = self_.name,
-                      .function = function,
-                      .number = number,
-                      .bytes = body.size()});
-    log_.advance(tag);
-  }
-  if (deadline != Deadline::max()) wake_at(deadline);
-  std::vector<PollingThreads::Task> tasks;
-  take_call(self_.id, std::move(body), number, std::make_shared<LocalResponder>(shared_from_this(), number),
-            tasks);
-  threads_->post(std::move(tasks));
-}
-
-std::shared_ptr<future_detail::Helper> Agent::helper(std::uint32_t worker) {
-  return worker == self_.id ? nullptr
-                            : std::shared_ptr<future_detail::Helper>(shared_from_this(), &peer(worker));
-}
-
-// Also if no thread is left to run it: then the thread does that drops it.
-void Agent::post(PollingThreads::Task task) {
-  class Callback {
-   public:
-    Callback(std::shared_ptr<Agent> agent, PollingThreads::Task run)
-        : agent_(std::move(agent)), run_(std::move(run)) {
-      ++agent_->busy_;
-    }
-    ~Callback() {
-      run_();
-      agent_->done(1);
-    }
-    Callback(const Callback&) = delete;
-    Callback& operator=(const Callback&) = delete;
-
-   private:
-    const std::shared_ptr<Agent> agent_;
-    const PollingThreads::Task run_;
-  };
-  threads_->post([callback = std::make_shared<Callback>(shared_from_this(), std::move(task))]() mutable {
-    callback.reset();
-  });
-}
-
 // --- Connections
 // ----------------------------------------------------------------------------------------------
 
 void Agent::on_event(std::uint64_t token, std::uint32_t events) {
+  woken |= token == timer_token ? by_timer : by_other;
   if (token == timer_token) return on_timer();
   if (token == listener_token) return accept_connections(*listener_);
   if (token == host_listener_token) return accept_connections(*host_listener_);
@@ -261,12 +123,12 @@ void Agent::drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& 
   const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
   const auto on_end = [&](const std::string& why) { lose(link, why); };
   const auto on_drained = [&] { peer(*link->callee).on_drained(*link); };
-  const auto comes_back = [&] {
-    if (!may_look_ || !are_short()) return false;
-    looked_at_.leave(link);
-    return true;
-  };
+  bool will_come_back = false;
+  const auto comes_back = [&] { return will_come_back = may_look_ && times_.are_short(); };
   link->drive({on_some, on_end, on_drained}, {done, until, may_look_, comes_back});
+  if (!will_come_back) return;
+  looked_at_.leave(link);
+  relieve_soon();
 }
 
 void Agent::attend(const std::shared_ptr<Link>& link) {
@@ -277,79 +139,34 @@ void Agent::attend(const std::shared_ptr<Link>& link) {
 }
 
 void Agent::look(const FunctionRef<bool()>& is_needed) {
+  if (std::exchange(woken, by_nothing) == by_timer) return;
   const auto attending = [this](const std::shared_ptr<Link>& link) { attend(link); };
   const auto comes_back = [this] { return are_short(); };
   looked_at_.look(is_needed, comes_back, attending);
 }
 
 void Agent::on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessage>& messages) {
-  std::vector<PollingThreads::Task> tasks;
-  for (RpcMessage& message : messages) {
-    if (link->callee) {
-      peer(*link->callee).on_message(*link, message);
-      continue;
-    }
-    if (message.kind == PartHead::hello) {
-      if (!on_hello(link, message.body.front)) return link->end();
-      continue;
-    }
-    if (message.kind == PartHead::goodbye) continue;
-    if (message.kind != PartHead::request || !link->caller) return link->end();
-    take_call(*link->caller, std::move(message.body), message.number,
-              std::make_shared<RemoteResponder>(shared_from_this(), link, message.number), tasks);
-  }
-  if (!tasks.empty()) threads_->post(std::move(tasks), are_short());
-}
-
-void Agent::take_call(std::uint32_t caller, codec::Bytes body, std::uint64_t number,
-                      std::shared_ptr<LoggedResponder> responder, std::vector<PollingThreads::Task>& tasks) {
-  ++busy_;
-  ++calls_so_far_;
-  if (ending_ || rejects_) return responder->fail({CallFailure::Kind::ending, "", ""});
-  CallTag& tag = responder->tag;
-  IncomingCall call{caller, std::move(body), std::move(responder)};
-  if (observer_.serve_at_once && observer_.serve_at_once(call)) return;
-  const WorkerContact& from = peer(caller).worker();
-  tag = log_.begin({.is_served = true,
-                    .peer = from.rank,
-                    .worker = from.name,
-                    .function = observer_.function_of ? observer_.function_of(call) : std::string_view(),
-                    .number = number,
-                    .bytes = call.body.size()});
-  tasks.emplace_back([this, tag, call = std::move(call)]() mutable { run_call(tag, std::move(call)); });
-}
-
-void Agent::run_call(const CallTag& tag, IncomingCall call) {
-  log_.advance(tag);
-  const Deadline began = QuickClock::now();
-  serve_(std::move(call));
-  const int change = QuickClock::now() - began > short_time ? by_long : -1;
-  long_score_ = std::clamp(long_score_ + change, 0, most_score);
+  if (!link->callee) return take_calls(link, messages);
+  peer(*link->callee).on_messages(*link, messages);
 }
 
 // Whether functions are expected to be short. If one is not, relieve() comes.
 bool Agent::are_short() {
-  if (long_score_ > by_long) return false;
-  set_timer(QuickClock::now() + relief_time);
+  if (!times_.are_short()) return false;
+  relieve_soon();
   return true;
 }
 
-// A function may take longer than was expected: its thread neither looks at connections nor runs what waits.
+void Agent::relieve_soon() { set_timer(QuickClock::now() + relief_time); }
+
+// A function may take longer than was expected: its thread neither looks at connections, nor runs what waits,
+// nor sends the answers of others.
 void Agent::relieve() {
   const auto attending = [this](const std::shared_ptr<Link>& link) { attend(link); };
-  looked_at_.stop_looking(attending);
-  threads_->relieve();
-}
-
-// The receivers of calls that have ended get to know it.
-void Agent::finish(std::vector<CallTable::Ended> ended) {
-  if (ended.empty()) return;
-  for (CallTable::Ended& one : ended) {
-    const auto* const result = std::get_if<codec::Bytes>(&one.outcome);
-    log_.end(one.tag, result != nullptr, result != nullptr ? result->size() : 0);
-    one.receiver->finish(std::move(one.outcome));
-  }
-  done(ended.size() * made);
+  release_answers();
+  const bool looks_again = looked_at_.relieve(attending);
+  const bool runs_again = threads_->relieve(times_.are_short());
+  if (looks_again || runs_again) relieve_soon();
 }
 
 void Agent::lose(const std::shared_ptr<Link>& link, const std::string& why) {
@@ -411,7 +228,7 @@ void Agent::on_timer() {
     pending_.drop_expired();
     if (!pending_.empty()) wake_at(deadline_after(PendingConnections::handshake_timeout));
   }
-  finish(std::move(ended));
+  finish(ended);
   accept_connections(*listener_);  // if there were no descriptors before
   if (host_listener_ && host_listener_->is_open()) accept_connections(*host_listener_);
 }
@@ -485,7 +302,7 @@ bool Agent::end(const std::string& why, Deadline deadline) {
     listener_.reset();
     host_listener_.reset();
     serve_ = nullptr;  // they may own this; find_worker does not, and threads that still connect call it
-    observer_.serve_at_once = nullptr;
+    observer_.on_arrival = nullptr;
     observer_.on_link_lost = nullptr;
     observer_.on_late_result = nullptr;
   }

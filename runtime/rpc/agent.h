@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/rpc/call_log.h"
+#include "runtime/rpc/function_times.h"
 #include "runtime/rpc/link.h"
 #include "runtime/rpc/looked_at_links.h"
 #include "runtime/rpc/peer_table.h"
@@ -35,11 +36,9 @@ class Agent : public std::enable_shared_from_this<Agent> {
   using Serve = std::function<void(IncomingCall call)>;
   // What else is of interest. They do not block.
   struct Observer {
-    // Serves the call on the thread that has read it, and so without a thread for functions. False: it is to
-    // be served as the others are.
-    std::function<bool(const IncomingCall& call)> serve_at_once;
-    // The function that is called, for the log.
-    std::function<std::string_view(const IncomingCall& call)> function_of;
+    // A call has arrived. Returns the function that is called, for the log; none: it has served the call
+    // itself, on the thread that has read it.
+    std::function<std::optional<std::string_view>(const IncomingCall& call)> on_arrival;
     std::function<void(std::uint32_t worker)> on_link_lost;
     std::function<void(std::uint32_t worker, const codec::Bytes& result)> on_late_result;
     // Of workers that come and go: the one with this id; none: none has it, or it has left. It may block, and
@@ -87,9 +86,10 @@ class Agent : public std::enable_shared_from_this<Agent> {
   // Whether its connection was lost, or it has left, since it was last connected.
   [[nodiscard]] bool is_lost(std::uint32_t id) { return peer(id).is_lost(); }
 
-  // REQUIRES: start() was called; the worker exists, or workers come and go. `timeout` 0: none.
-  void call(std::uint32_t worker, std::string function, codec::Bytes body, std::chrono::milliseconds timeout,
-            std::shared_ptr<CallReceiver> receiver);
+  // REQUIRES: start() was called; the worker exists, or workers come and go. `function` lives until the
+  // process ends. `timeout` 0: none.
+  void call(std::uint32_t worker, std::string_view function, codec::Bytes body,
+            std::chrono::milliseconds timeout, std::shared_ptr<CallReceiver> receiver);
   // For threads that wait for answers of that worker; null: it is this one.
   [[nodiscard]] std::shared_ptr<future_detail::Helper> helper(std::uint32_t worker);
   // Runs it on a worker thread; after end(), on this one.
@@ -143,14 +143,18 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void attend(const std::shared_ptr<Link>& link);
   void look(const FunctionRef<bool()>& is_needed);
   void relieve();
-  void run_call(const CallTag& tag, IncomingCall call);
+  void run_call(std::shared_ptr<LoggedResponder> call);
   bool are_short();
+  void relieve_soon();
+  void hold_answers(const std::shared_ptr<Link>& link, std::vector<PollingThreads::Task>& tasks);
+  void release_answers();
   void on_messages(const std::shared_ptr<Link>& link, std::vector<RpcMessage>& messages);
   void lose(const std::shared_ptr<Link>& link, const std::string& why);
   void take_call(std::uint32_t caller, codec::Bytes body, std::uint64_t number,
                  std::shared_ptr<LoggedResponder> responder, std::vector<PollingThreads::Task>& tasks);
+  void take_calls(const std::shared_ptr<Link>& link, std::vector<RpcMessage>& messages);
   void call_self(CallTable::Call call, codec::Bytes body);
-  void finish(std::vector<CallTable::Ended> ended);
+  void finish(std::vector<CallTable::Ended>& ended);
   Peer& peer(std::uint32_t id);
   bool find_out(Peer& peer);
   void connect(Peer& peer);
@@ -187,7 +191,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   LookedAtLinks looked_at_;
   std::atomic<std::size_t> neighbours_ = 0;  // known workers of this host
   std::atomic<bool> may_look_ = false;       // there are enough processors for them
-  std::atomic<int> long_score_ = 0;          // of the functions that ran last
+  FunctionTimes times_;
 
   std::mutex timer_mutex_;
   std::atomic<Deadline::rep> timer_at_;

@@ -139,26 +139,38 @@ void CallLog::advance(const CallTag& tag) {
       std::uint8_t{tag.is_served ? page::Call::running : page::Call::sent});
 }
 
-void CallLog::end(const CallTag& tag, bool success, std::size_t bytes) {
+CallLog::Ends::Ends(CallLog& log) : log_(log), now_ns_(ns_of(QuickClock::now())) {}
+
+CallLog::Ends::~Ends() {
+  page::CallCounts& counts = log_.counts_;
+  for (const auto count :
+       {&page::CallCounts::answered, &page::CallCounts::answered_with_error, &page::CallCounts::bytes_sent,
+        &page::CallCounts::succeeded, &page::CallCounts::failed, &page::CallCounts::bytes_received,
+        &page::CallCounts::latency_ns}) {
+    if (more_.*count != 0) internal::add(counts.*count, more_.*count);
+  }
+  if (more_.longest_ns != 0) raise_to(counts.longest_ns, more_.longest_ns);
+}
+
+void CallLog::Ends::add(const CallTag& tag, bool success, std::size_t bytes) {
   if (tag.began_ns == 0) return;
   profiler().end(tag.span, success);
-  const std::int64_t now_ns = ns_of(QuickClock::now());
   if (tag.is_served) {
-    add(counts_.answered, 1);
-    if (!success) add(counts_.answered_with_error, 1);
-    add(counts_.bytes_sent, bytes);
+    ++more_.answered;
+    if (!success) ++more_.answered_with_error;
+    more_.bytes_sent += bytes;
   } else {
-    const auto latency = static_cast<std::uint64_t>(std::max<std::int64_t>(0, now_ns - tag.began_ns));
-    add(success ? counts_.succeeded : counts_.failed, 1);
-    add(counts_.bytes_received, bytes);
+    const auto latency = static_cast<std::uint64_t>(std::max<std::int64_t>(0, now_ns_ - tag.began_ns));
+    ++(success ? more_.succeeded : more_.failed);
+    more_.bytes_received += bytes;
     if (success) {
-      add(counts_.latency_ns, latency);
-      raise_to(counts_.longest_ns, latency);
+      more_.latency_ns += latency;
+      more_.longest_ns = std::max(more_.longest_ns, latency);
     }
   }
   if (tag.record == 0) return;
-  page::Call& call = calls_[(tag.record / 2 - 1) % page::max_calls];
-  put(call.ended_ns, now_ns);
+  page::Call& call = log_.calls_[(tag.record / 2 - 1) % page::max_calls];
+  put(call.ended_ns, now_ns_);
   put(call.state, std::uint8_t{success ? page::Call::succeeded : page::Call::failed});
 }
 

@@ -40,7 +40,21 @@ class CallLog {
   // It is sent, or runs. REQUIRES: it has not ended.
   void advance(const CallTag& tag);
   // `bytes`: of the result.
-  void end(const CallTag& tag, bool success, std::size_t bytes);
+  void end(const CallTag& tag, bool success, std::size_t bytes) { Ends(*this).add(tag, success, bytes); }
+  // Several calls have ended now. They are counted when this is destroyed.
+  class Ends {
+   public:
+    explicit Ends(CallLog& log);
+    ~Ends();
+    Ends(const Ends&) = delete;
+    Ends& operator=(const Ends&) = delete;
+    void add(const CallTag& tag, bool success, std::size_t bytes);
+
+   private:
+    CallLog& log_;
+    const std::int64_t now_ns_;
+    page::CallCounts more_{};
+  };
   void set_references(std::size_t owned, std::size_t used, std::size_t pending);
 
   [[nodiscard]] rpc::DebugInfo info() const;

@@ -23,14 +23,14 @@ void FunctionTable::add(std::string_view name, Function function) {
 
 const FunctionTable::Function* FunctionTable::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
-  const auto at = functions_.find(std::string(name));
+  const auto at = functions_.find(name);
   return at == functions_.end() ? nullptr : &at->second;
 }
 
-std::optional<std::string> FunctionTable::name_of(std::string_view pointer) const {
+std::optional<std::string_view> FunctionTable::name_of(std::string_view pointer) const {
   const std::lock_guard lock(mutex_);
-  const auto at = names_.find(std::string(pointer));
-  return at == names_.end() ? std::nullopt : std::optional(at->second);
+  const auto at = names_.find(pointer);
+  return at == names_.end() ? std::nullopt : std::optional<std::string_view>(at->second);
 }
 
 std::string FunctionTable::conflict() const {

@@ -68,9 +68,41 @@ bool Link::send(RpcMessage message) {
   const std::lock_guard lock(write_mutex_);
   if (owned_sides_ && owned_sides_->are_open() && message.body.size_of_blocks() >= striped_from)
     make_striped(message);
+  if (may_send_at_once(message)) return send_at_once(std::move(message));
   queue_.push(std::move(message));
-  if (!waits_for_room_) write();
+  if (!waits_for_room_ && (!is_held_ || queue_.size() >= most_held)) write();
   return queue_.is_empty();
+}
+
+// A short message that no other is before. REQUIRES: write_mutex_ is held, as of the next one.
+bool Link::may_send_at_once(const RpcMessage& message) const {
+  return message.body.blocks.empty() && message.body.front.size() <= SendQueue::short_message &&
+         queue_.is_empty() && !waits_for_room_ && !broken_ && !is_held_;
+}
+
+// Without the queue, unless there is too little room. Returns whether all is sent.
+bool Link::send_at_once(RpcMessage message) {
+  const PartHead head = SendQueue::head_of(message);
+  const std::array<std::span<const std::byte>, 2> pieces{std::as_bytes(std::span(&head, 1)),
+                                                         std::as_bytes(std::span(message.body.front))};
+  const std::size_t sent = write_some(pieces);
+  if (sent == PartHead::size + head.length) return true;
+  queue_.push_begun(std::move(message), sent);
+  if (after_write()) write();
+  return queue_.is_empty();
+}
+
+void Link::hold() {
+  if (shares_memory()) return;
+  const std::lock_guard lock(write_mutex_);
+  is_held_ = true;
+}
+
+void Link::release() {
+  if (!is_held_) return;
+  const std::lock_guard lock(write_mutex_);
+  is_held_ = false;
+  if (!waits_for_room_) write();
 }
 
 bool Link::on_writable() {
@@ -90,25 +122,38 @@ void Link::report_events() {
   change(poll_, socket_.get(), token_, in | out, EPOLL_CTL_MOD);
 }
 
-// REQUIRES: write_mutex_ is held.
+// REQUIRES: write_mutex_ is held, as of the next two.
 void Link::write() {
   std::array<std::span<const std::byte>, 64> places;
-  ByteRings* const way = rings();
   while (!broken_ && !queue_.is_empty()) {
-    const auto pieces = queue_.next(places);
-    if (!way) {
-      queue_.advance(send_some(pieces));
-    } else if (const std::optional<std::size_t> put = put_some(*way, pieces)) {
-      queue_.advance(*put);
-    } else {
-      break_off();
+    queue_.advance(write_some(queue_.next(places)));
+    if (queue_.has_striped()) {
+      for (RpcMessage& striped : queue_.take_striped()) owned_sides_->send(std::move(striped));
     }
-    for (RpcMessage& striped : queue_.take_striped()) owned_sides_->send(std::move(striped));
-    if (!waits_for_room_) continue;
-    if (!way) return report_events();
-    if (!way->await_room()) return;
-    waits_for_room_ = false;
+    if (!after_write()) return;
   }
+}
+
+// How many bytes the other side gets. Sets waits_for_room_ if it takes no more now.
+std::size_t Link::write_some(std::span<const std::span<const std::byte>> pieces) {
+  ByteRings* const way = rings();
+  if (!way) return send_some(pieces);
+  if (const std::optional<std::size_t> put = put_some(*way, pieces)) return *put;
+  break_off();
+  return 0;
+}
+
+// Whether more can be written now.
+bool Link::after_write() {
+  if (!waits_for_room_) return true;
+  ByteRings* const way = rings();
+  if (!way) {
+    report_events();
+    return false;
+  }
+  if (!way->await_room()) return false;
+  waits_for_room_ = false;
+  return true;
 }
 
 // How many bytes the kernel takes. Sets waits_for_room_ if it takes none now.
@@ -132,17 +177,12 @@ std::size_t Link::send_some(std::span<const std::span<const std::byte>> pieces) 
 // The same; none: the other side has damaged the memory.
 std::optional<std::size_t> Link::put_some(ByteRings& rings,
                                           std::span<const std::span<const std::byte>> pieces) {
-  std::size_t all = 0;
-  for (const auto piece : pieces) {
-    const std::optional<std::size_t> put = rings.write(piece);
-    if (!put) return std::nullopt;
-    all += *put;
-    if (*put == piece.size()) continue;
-    waits_for_room_ = true;
-    break;
-  }
-  if (rings.wake_other()) wake_by_socket();
-  return all;
+  std::size_t size = 0;
+  for (const auto piece : pieces) size += piece.size();
+  const std::optional<std::size_t> put = rings.write(pieces);
+  if (put && *put < size) waits_for_room_ = true;
+  if (put && rings.wake_other()) wake_by_socket();
+  return put;
 }
 
 // The reader finds the end.
@@ -191,10 +231,11 @@ void Link::on_readable(bool hung_up, const Handler& handler) {
 
 void Link::read_all(const Handler& handler) {
   for (bool is_empty = false; !is_empty;) {
-    std::vector<RpcMessage> messages;
-    std::optional<std::string> why = read_some(messages, is_empty);
-    finish_striped(messages, why);
-    if (!messages.empty()) handler.on_messages(messages);
+    std::optional<std::string> why = read_some(arrived_, is_empty);
+    finish_striped(arrived_, why);
+    if (!arrived_.empty()) handler.on_messages(arrived_);
+    arrived_.clear();
+    if (arrived_.capacity() > most_kept) arrived_ = {};
     if (!why) continue;
     ended_ = true;
     return handler.on_end(*why);
@@ -280,6 +321,7 @@ bool Link::has_something() const {
 void Link::drive(const Handler& handler, const Driving& driving) {
   int nobody = 0;
   if (!read_requests_.compare_exchange_strong(nobody, 1)) return;
+  drives_.store(drives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (ByteRings* const way = rings()) {
     drive_rings(*way, handler, driving);
   } else {

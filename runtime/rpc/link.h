@@ -55,6 +55,10 @@ class Link {
   // Sends what there is room for at once; the rest follows when there is room. Does nothing more than keep
   // the message if the connection is lost: the reader finds that. Returns whether all is sent.
   bool send(RpcMessage message);
+  // Over a socket: what is sent until release() may go together.
+  void hold();
+  void release();
+  [[nodiscard]] bool is_held() const { return is_held_; }
   // There may be room again. Returns whether all is sent now.
   bool on_writable();
 
@@ -82,6 +86,11 @@ class Link {
   };
   void drive(const Handler& handler, const Driving& driving);
   [[nodiscard]] bool is_read() const { return read_requests_ > 0; }
+  // Whether a thread has driven it since the last call. One thread at a time calls it.
+  [[nodiscard]] bool was_driven() {
+    const std::uint64_t drives = drives_;
+    return drives != std::exchange(drives_before_, drives);
+  }
 
   // --- With memory, for a thread that looks at several connections
 
@@ -116,9 +125,17 @@ class Link {
   std::atomic<bool> has_asked_for_sides = false;
 
  private:
+  static constexpr std::size_t most_kept = 512;  // places for messages that arrive
+  // So many messages are held at most: those that one system call sends.
+  static constexpr std::size_t most_held = 32;
+
   [[nodiscard]] ByteRings* rings() const { return rings_.load(std::memory_order_acquire); }
   void report_events();
+  [[nodiscard]] bool may_send_at_once(const RpcMessage& message) const;
+  bool send_at_once(RpcMessage message);
   void write();
+  std::size_t write_some(std::span<const std::span<const std::byte>> pieces);
+  bool after_write();
   std::size_t send_some(std::span<const std::span<const std::byte>> pieces);
   std::optional<std::size_t> put_some(ByteRings& rings, std::span<const std::span<const std::byte>> pieces);
   void break_off();
@@ -143,18 +160,22 @@ class Link {
   std::atomic<SideLinks*> sides_ = nullptr;  // null: there are none
 
   mutable std::mutex write_mutex_;
-  // protected by write_mutex_; waits_for_room_ is read without it, too
+  // protected by write_mutex_; waits_for_room_ and is_held_ are read without it, too
   SendQueue queue_;
   std::atomic<bool> waits_for_room_ = false;
   bool broken_ = false;
-  bool is_driven_ = false;  // and so the epoll need not report what arrives
+  bool is_driven_ = false;             // and so the epoll need not report what arrives
+  std::atomic<bool> is_held_ = false;  // release() comes
 
   std::atomic<int> read_requests_ = 0;
   std::atomic<bool> hung_up_ = false;
+  std::atomic<std::uint64_t> drives_ = 0;  // ever
+  std::uint64_t drives_before_ = 0;        // for was_driven()
   // Only the reading thread.
   Offer offer_;
   LookingPays looking_pays_;
   MessageReader reader_;
+  std::vector<RpcMessage> arrived_;
   bool ended_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/rpc/looked_at_links.h"
 
 #include <chrono>
+#include <utility>
 
 #include "runtime/base/quick_clock.h"
 #include "runtime/shared_memory/futex.h"
@@ -29,6 +30,8 @@ void LookedAtLinks::look(const FunctionRef<bool()>& is_needed, const FunctionRef
   if (!looking) return;
   const Links links = all();
   if (links.empty()) return;
+  is_looking_ = true;
+  ++looks_;
   for (const auto& link : links) link->look();
   Deadline until = QuickClock::now() + spin_limit;
   bool has_passed = false;
@@ -51,6 +54,7 @@ void LookedAtLinks::look(const FunctionRef<bool()>& is_needed, const FunctionRef
     for (const auto& link : links_) link->is_looked_at = false;
     links_.clear();
   }
+  is_looking_ = false;
   if (has_passed || !comes_back()) stop_looking(links, attend);
 }
 
@@ -60,17 +64,39 @@ void LookedAtLinks::leave(const std::shared_ptr<Link>& link) {
   left_.push_back(link);
 }
 
-// A thread that drives a connection now will leave it again.
-void LookedAtLinks::stop_looking(const Attend& attend) {
-  Links left;
+bool LookedAtLinks::relieve(const Attend& attend) {
+  bool again = false;
+  Links stopped = take_those_left(again);
   {
     const std::lock_guard lock(mutex_);
-    left.swap(left_);
+    const std::uint64_t looks = looks_;
+    const bool is_stuck = !is_looking_ && looks == std::exchange(looks_before_, looks);
+    if (is_stuck) {
+      stopped.insert(stopped.end(), links_.begin(), links_.end());
+    } else {
+      again = again || !links_.empty();
+    }
   }
-  for (const auto& link : left) link->is_left = false;
-  std::erase_if(left, [](const auto& link) { return link->is_read(); });
-  stop_looking(left, attend);
-  stop_looking(all(), attend);
+  stop_looking(stopped, attend);
+  return again;
+}
+
+// Those to which no thread has come back since the last call.
+LookedAtLinks::Links LookedAtLinks::take_those_left(bool& others_remain) {
+  const std::lock_guard lock(mutex_);
+  Links stuck;
+  for (const auto& link : std::exchange(left_, {})) {
+    if (link->is_read()) {  // it will be left again
+      link->is_left = false;
+    } else if (link->was_driven()) {
+      left_.push_back(link);
+    } else {
+      link->is_left = false;
+      stuck.push_back(link);
+    }
+  }
+  others_remain = !left_.empty();
+  return stuck;
 }
 
 void LookedAtLinks::stop_looking(const Links& links, const Attend& attend) {

@@ -2,6 +2,8 @@
 // them for a while first, so that nobody need wake it.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -27,19 +29,24 @@ class LookedAtLinks {
             const Attend& attend);
   // The thread that has driven the connection comes back to it within a moment.
   void leave(const std::shared_ptr<Link>& link);
-  // From now on the other sides wake a thread by the epoll: one that was to come back may not have.
-  void stop_looking(const Attend& attend);
+  // Called every moment. If a thread that was to come back has not since the last call, the other sides wake
+  // one by the epoll from now on. Returns whether it is to be called again within a moment.
+  bool relieve(const Attend& attend);
 
  private:
   using Links = std::vector<std::shared_ptr<Link>>;
   [[nodiscard]] Links all() const;
   static void stop_looking(const Links& links, const Attend& attend);
+  [[nodiscard]] Links take_those_left(bool& others_remain);
 
-  std::mutex looking_mutex_;  // of the one thread that looks
+  std::atomic<bool> is_looking_ = false;
+  std::atomic<std::uint64_t> looks_ = 0;  // ever
+  std::mutex looking_mutex_;              // of the one thread that looks
   mutable std::mutex mutex_;
   // protected by mutex_
   Links links_;
   Links left_;
+  std::uint64_t looks_before_ = 0;  // for relieve()
 };
 
 }  // namespace dlaunch::internal

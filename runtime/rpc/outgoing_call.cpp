@@ -26,12 +26,12 @@ std::vector<ReferenceId> ids_of(const OutgoingCall& call) {
 class OutcomeReceiver final : public CallReceiver, public std::enable_shared_from_this<OutcomeReceiver> {
  public:
   // `references`: those in the request, as append_references() writes them.
-  OutcomeReceiver(const OutgoingCall& call, std::string references)
+  OutcomeReceiver(OutgoingCall& call, std::string references)
       : member_(call.member),
         callee_(call.member->agent->worker(call.callee)),
         function_(call.function),
-        receiver_(call.receiver),
-        used_(call.used),
+        receiver_(std::move(call.receiver)),
+        used_(std::move(call.used)),
         note_(call.request.note),
         references_(std::move(references)) {}
 
@@ -97,13 +97,14 @@ class OutcomeReceiver final : public CallReceiver, public std::enable_shared_fro
 
   const std::shared_ptr<const RpcWorld::Member> member_;  // keeps `callee_`
   const WorkerContact& callee_;
-  const std::string function_;
+  const std::string_view function_;
   const std::shared_ptr<rpc::rpc_detail::Receiver> receiver_;
   const std::shared_ptr<References::Handle> used_;
   const std::shared_ptr<codec::MessageNote> note_;
   const std::string references_;
 };
 
+// Once for a call.
 void send_now(OutgoingCall& call) {
   std::string& front = call.request.front;
   const std::size_t before = front.size();

@@ -3,7 +3,7 @@
 
 #include <chrono>
 #include <memory>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlaunch/rpc.h"
@@ -15,8 +15,8 @@ namespace dlaunch::internal {
 struct OutgoingCall {
   std::shared_ptr<const RpcWorld::Member> member;
   std::uint32_t callee;
-  std::string function;  // for messages
-  codec::Bytes request;  // without references
+  std::string_view function;  // for messages; lives until the process ends
+  codec::Bytes request;       // without references
   std::chrono::milliseconds timeout;
   std::shared_ptr<rpc::rpc_detail::Receiver> receiver;
   std::vector<std::shared_ptr<References::Handle>> passed;  // in the request

@@ -25,24 +25,34 @@ bool Peer::learn(const WorkerContact& worker) {
   return true;
 }
 
-void Peer::begin(CallTable::Call call, codec::Bytes body) {
-  Lock lock(mutex_);
+// Returns whether there is room by the call's deadline.
+bool Peer::await_room(Lock& lock, const CallTable::Call& call) {
   const auto may_begin = [&] { return !closed_.empty() || calls_.has_room(call.bytes); };
-  const Deadline deadline = call.deadline;
+  if (may_begin()) return true;
   bool in_time = true;
-  if (deadline == Deadline::max()) {
+  ++wait_for_room_;
+  if (call.deadline == Deadline::max()) {
     room_.wait(lock, may_begin);
   } else {
-    in_time = room_.wait_until(lock, deadline, may_begin);
+    in_time = room_.wait_until(lock, call.deadline, may_begin);
   }
-  const std::string function = call.function;
-  const std::uint64_t number = calls_.begin(std::move(call));
-  calls_.tag_of(number) = hooks_.log->begin({.is_served = false,
-                                             .peer = worker().rank,
-                                             .worker = worker().name,
-                                             .function = function,
-                                             .number = number,
-                                             .bytes = body.size()});
+  --wait_for_room_;
+  return in_time;
+}
+
+void Peer::begin(CallTable::Call call, codec::Bytes body) {
+  Lock lock(mutex_);
+  const bool in_time = await_room(lock, call);
+  const Deadline deadline = call.deadline;
+  const std::uint64_t number = calls_.next_number();
+  const WorkerContact& callee = worker();
+  call.tag = hooks_.log->begin({.is_served = false,
+                                .peer = callee.rank,
+                                .worker = callee.name,
+                                .function = call.function,
+                                .number = number,
+                                .bytes = call.bytes});
+  calls_.begin(std::move(call));
   RpcMessage message{PartHead::request, number, std::move(body)};
   if (!closed_.empty() || !in_time) {
     unsent_.push_back(std::move(message));
@@ -88,7 +98,7 @@ void Peer::consider_sides(std::size_t bytes) {
 
 void Peer::mark_sent() {
   for (const std::uint64_t number : queued_) {
-    if (calls_.waits(number)) hooks_.log->advance(calls_.tag_of(number));
+    if (const CallTable::Call* const call = calls_.find(number)) hooks_.log->advance(call->tag);
   }
   queued_.clear();
 }
@@ -98,15 +108,31 @@ void Peer::on_drained(const Link& link) {
   if (&link == link_.get()) mark_sent();
 }
 
-void Peer::on_message(const Link& link, RpcMessage& message) {
+void Peer::on_messages(const Link& link, std::span<RpcMessage> messages) {
   std::vector<CallTable::Ended> ended;
+  ended.reserve(messages.size());
   Lock lock(mutex_);
-  if (message.kind == PartHead::result) {
-    if (!calls_.waits(message.number)) {
+  for (RpcMessage& message : messages) {
+    if (message.kind == PartHead::result && !calls_.waits(message.number)) {
       lock.unlock();
-      return hooks_.on_late_result(worker().id, message.body);
+      hooks_.on_late_result(worker().id, message.body);
+      lock.lock();
+    } else if (message.kind == PartHead::goodbye) {
+      deliver(lock, std::exchange(ended, {}));
+      close(has_ended);
+      fail_all(&link, has_ended);
+      lock.lock();
+    } else {
+      on_answer(link, message, ended);
     }
-    const std::size_t sent = calls_.bytes_of(message.number);
+  }
+  deliver(lock, std::move(ended));
+}
+
+// REQUIRES: mutex_ is held.
+void Peer::on_answer(const Link& link, RpcMessage& message, std::vector<CallTable::Ended>& ended) {
+  if (message.kind == PartHead::result) {
+    const std::size_t sent = calls_.find(message.number)->bytes;
     if (&link == link_.get()) {
       has_answered_ = true;
       consider_sides(std::max(sent, message.body.size_of_blocks()));
@@ -119,12 +145,7 @@ void Peer::on_message(const Link& link, RpcMessage& message) {
     withdraw({&message.number, 1});
     calls_.answer(message.number,
                   failure.value_or(CallFailure{.type = "", .text = "its failure does not decode"}), ended);
-  } else if (message.kind == PartHead::goodbye) {
-    lock.unlock();
-    close(has_ended);
-    return fail_all(&link, has_ended);
   }
-  deliver(lock, std::move(ended));
 }
 
 // REQUIRES: mutex_ is held.
@@ -186,11 +207,11 @@ void Peer::help(const future_detail::State& state, Deadline until) {
   if (link) hooks_.drive(link, done, until);
 }
 
+// Unlocks.
 void Peer::deliver(Lock& lock, std::vector<CallTable::Ended> ended) {
-  if (ended.empty()) return;
-  room_.notify_all();
+  if (wait_for_room_ > 0 && !ended.empty()) room_.notify_all();
   lock.unlock();
-  hooks_.on_ended(std::move(ended));
+  if (!ended.empty()) hooks_.on_ended(ended);
 }
 
 std::string Peer::waiting_calls() const {

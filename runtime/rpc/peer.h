@@ -32,7 +32,7 @@ class Peer final : public future_detail::Helper {
     // A long message has travelled, or travels, on the connection. Does not block.
     std::function<void(const WorkerContact&, const std::shared_ptr<Link>&)> add_sides;
     std::function<void(Deadline)> wake_at;  // then expire() comes
-    std::function<void(std::vector<CallTable::Ended>)> on_ended;
+    std::function<void(std::vector<CallTable::Ended>&)> on_ended;
     std::function<void(std::uint32_t worker, const codec::Bytes& result)>
         on_late_result;  // of a call that had ended
     // Reads the connection on the calling thread, until it is done() or the time has come.
@@ -55,8 +55,8 @@ class Peer final : public future_detail::Helper {
   void on_connected(std::shared_ptr<Link> link);
   // All that was queued is sent.
   void on_drained(const Link& link);
-  // An answer, or the goodbye of the worker, on that connection.
-  void on_message(const Link& link, RpcMessage& message);
+  // Answers, or the goodbye of the worker, on that connection.
+  void on_messages(const Link& link, std::span<RpcMessage> messages);
   // Ends the calls if this is the connection on which they were sent; nullptr: in any case. `why` continues
   // "the worker".
   void fail_all(const Link* link, const std::string& why);
@@ -72,8 +72,10 @@ class Peer final : public future_detail::Helper {
  private:
   using Lock = std::unique_lock<std::mutex>;
   std::unordered_set<std::uint64_t> withdraw(std::span<const std::uint64_t> numbers);
+  bool await_room(Lock& lock, const CallTable::Call& call);
   void send(RpcMessage message);
   void mark_sent();
+  void on_answer(const Link& link, RpcMessage& message, std::vector<CallTable::Ended>& ended);
   void consider_sides(std::size_t bytes);
   void deliver(Lock& lock, std::vector<CallTable::Ended> ended);
 
@@ -87,6 +89,7 @@ class Peer final : public future_detail::Helper {
   std::list<WorkerContact> known_;  // all that was known once
   CallTable calls_;
   std::shared_ptr<Link> link_;
+  int wait_for_room_ = 0;  // threads
   bool is_connecting_ = false;
   bool has_answered_ = false;          // so the other worker knows the connection
   std::vector<RpcMessage> unsent_;     // for the connection that is being made

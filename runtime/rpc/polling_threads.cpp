@@ -21,6 +21,9 @@ namespace {
 thread_local bool is_polling_thread = false;
 thread_local bool handles_events = false;
 
+// So often relieve() looks at a batch before it takes the rest back, however fast it moves.
+constexpr int most_looks = 8;
+
 Descriptor checked(Descriptor descriptor) {
   if (!descriptor.is_open())
     throw DistBackendError("cannot begin remote calls: " + std::generic_category().message(errno));
@@ -69,10 +72,34 @@ void PollingThreads::post(std::vector<Task> tasks, bool are_short) {
   if (!handles_events || (tasks_.size() > 1 && !are_short_)) wake_another();
 }
 
-void PollingThreads::relieve() {
+bool PollingThreads::relieve(bool are_short) {
   const std::lock_guard lock(mutex_);
-  are_short_ = false;
-  if (!tasks_.empty()) wake_another();
+  are_short_ = are_short_ && are_short;
+  bool others_wait = are_short_ && !tasks_.empty();
+  bool is_stuck = others_wait && taken_ == std::exchange(taken_before_, taken_);
+  const bool is_second = std::ranges::any_of(batches_, &Batch::is_taken_back);
+  for (Batch* const batch : batches_) {
+    const std::size_t begun = batch->begun;
+    if (begun >= batch->tasks.size()) continue;
+    others_wait = true;
+    const bool moves = begun != std::exchange(batch->begun_before, begun);
+    if (moves && ++batch->looked_at < most_looks) continue;
+    take_back(*batch, tasks_);
+    is_stuck = true;
+  }
+  if (!is_stuck) return others_wait;
+  are_short_ = are_short_ && !is_second;
+  thread_is_needed_ = is_needed();
+  wake_another();
+  return true;
+}
+
+// Those that have not begun come first again. REQUIRES: mutex_ is held.
+void PollingThreads::take_back(Batch& batch, std::deque<Task>& to) {
+  const std::size_t size = batch.tasks.size();
+  const std::size_t first = std::min(batch.begun.exchange(size), size);
+  batch.is_taken_back = true;
+  for (std::size_t i = size; i > first; --i) to.push_front(std::move(batch.tasks[i - 1]));
 }
 
 // REQUIRES: mutex_ is held.
@@ -86,6 +113,7 @@ bool PollingThreads::stop(Deadline deadline) {
   stopping_ = true;
   thread_is_needed_ = true;
   std::deque<Task> dropped = std::exchange(tasks_, {});
+  for (Batch* const batch : batches_) take_back(*batch, dropped);
   lock.unlock();
   dropped.clear();  // their destructors may call
   lock.lock();
@@ -98,7 +126,7 @@ void PollingThreads::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (!tasks_.empty() && running_ < most_tasks_) {
-      run_task(lock);
+      run_tasks(lock);
     } else {
       wait_for_events(lock);
     }
@@ -111,19 +139,35 @@ void PollingThreads::run() {
   lock.unlock();
 }
 
-void PollingThreads::run_task(std::unique_lock<std::mutex>& lock) {
-  Task task = std::move(tasks_.front());
-  tasks_.pop_front();
+// One, or all that wait if they are short.
+void PollingThreads::run_tasks(std::unique_lock<std::mutex>& lock) {
+  Batch batch;
+  if (are_short_) {
+    batch.tasks.swap(tasks_);
+  } else {
+    batch.tasks.push_back(std::move(tasks_.front()));
+    tasks_.pop_front();
+  }
+  batches_.push_back(&batch);
+  ++taken_;
   ++running_;
   thread_is_needed_ = is_needed();
   start_thread_if_needed();
-  if (!tasks_.empty() && !are_short_) wake_another();
+  if (!tasks_.empty()) wake_another();
   lock.unlock();
-  task();
-  task = nullptr;
+  run_all(batch);
   lock.lock();
+  std::erase(batches_, &batch);
   --running_;
   thread_is_needed_ = is_needed();
+}
+
+void PollingThreads::run_all(Batch& batch) {
+  const std::size_t size = batch.tasks.size();
+  for (std::size_t i = batch.begun++; i < size; i = batch.begun++) {
+    batch.tasks[i]();
+    batch.tasks[i].reset();
+  }
 }
 
 // So that one thread at least runs no task, and waiting tasks get threads. REQUIRES: mutex_ is held.

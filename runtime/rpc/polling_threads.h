@@ -17,6 +17,7 @@
 
 #include "dlaunch/backend.h"
 #include "runtime/base/function_ref.h"
+#include "runtime/base/task.h"
 #include "runtime/sockets/descriptor.h"
 
 namespace dlaunch::internal {
@@ -24,7 +25,7 @@ namespace dlaunch::internal {
 // Any thread.
 class PollingThreads : public std::enable_shared_from_this<PollingThreads> {
  public:
-  using Task = std::function<void()>;
+  using Task = internal::Task;
   // What happens at the descriptors in the epoll. It does not block, and throws nothing.
   using OnEvent = std::function<void(std::uint64_t token, std::uint32_t events)>;
 
@@ -51,8 +52,10 @@ class PollingThreads : public std::enable_shared_from_this<PollingThreads> {
   // longer. Then relieve() is to be called within a moment, if one of them takes long all the same.
   void post(Task task);
   void post(std::vector<Task> tasks, bool are_short = false);
-  // Tasks that wait get threads, also if they are short.
-  void relieve();
+  // Tasks that wait behind one that has run since the last call get another thread; if they wait behind a
+  // second one, or are not short, all that there are. Returns whether others wait: then it is to be called
+  // again within a moment.
+  bool relieve(bool are_short);
 
   // No task begins any more. Returns when all threads have ended; those that still run a task at the deadline
   // end after it. Returns false then.
@@ -62,8 +65,20 @@ class PollingThreads : public std::enable_shared_from_this<PollingThreads> {
   static bool is_one_of_them();
 
  private:
+  // Tasks that one thread has taken.
+  struct Batch {
+    std::deque<Task> tasks;
+    std::atomic<std::size_t> begun = 0;  // how many of them; all, if the others were taken back
+    // For relieve():
+    std::size_t begun_before = 0;
+    int looked_at = 0;
+    bool is_taken_back = false;
+  };
+
   void run();
-  void run_task(std::unique_lock<std::mutex>& lock);
+  void run_tasks(std::unique_lock<std::mutex>& lock);
+  static void run_all(Batch& batch);
+  static void take_back(Batch& batch, std::deque<Task>& to);
   void wait_for_events(std::unique_lock<std::mutex>& lock);
   void start_thread_if_needed();
   void wake_another();
@@ -81,6 +96,9 @@ class PollingThreads : public std::enable_shared_from_this<PollingThreads> {
   std::condition_variable ended_;
   // protected by mutex_
   std::deque<Task> tasks_;
+  std::vector<Batch*> batches_;
+  std::uint64_t taken_ = 0;         // batches, ever
+  std::uint64_t taken_before_ = 0;  // for relieve()
   int threads_ = 0;
   int running_ = 0;         // threads that run a task
   int idle_ = 0;            // threads that wait

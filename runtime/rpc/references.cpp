@@ -132,9 +132,8 @@ void References::send(const SendReference& message) {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
   }
-  agent_->call(message.to, std::string(message_function),
-               request_bytes(message_function, to_bytes(message.message)), message_timeout,
-               std::make_shared<Acknowledgement>(shared_from_this(), message));
+  agent_->call(message.to, message_function, request_bytes(message_function, to_bytes(message.message)),
+               message_timeout, std::make_shared<Acknowledgement>(shared_from_this(), message));
 }
 
 void References::retry(const SendReference& message) {
@@ -185,7 +184,7 @@ void References::renew(const std::set<std::uint32_t>& workers) {
   const std::string request =
       request_bytes(message_function, to_bytes(ReferenceMessage{.kind = ReferenceMessage::Kind::renew}));
   for (const std::uint32_t worker : workers) {
-    agent_->call(worker, std::string(message_function), request, message_timeout,
+    agent_->call(worker, message_function, request, message_timeout,
                  std::make_shared<Renewal>(shared_from_this(), worker));
   }
 }
@@ -310,6 +309,7 @@ void References::release(const ReferenceId& id) {
 
 void References::append(std::string& message, std::span<const std::shared_ptr<Handle>> handles,
                         std::uint32_t to) {
+  if (handles.empty()) return append_references(message, {});
   std::vector<PassedReference> passed;
   {
     const std::lock_guard lock(mutex_);
@@ -321,7 +321,7 @@ void References::append(std::string& message, std::span<const std::shared_ptr<Ha
         passed.push_back({handle->id(), table_.pass(handle->id(), to)});
       }
     }
-    if (!handles.empty()) count();
+    count();
   }
   append_references(message, passed);
 }

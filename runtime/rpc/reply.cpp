@@ -16,12 +16,13 @@ void Reply::keep(Value value) const { state_->kept->set_value(std::move(value));
 
 // References in the result are passed to the caller when they are ready.
 void Reply::result(codec::Bytes bytes) const {
-  const auto handles = std::make_shared<std::vector<std::shared_ptr<Handle>>>(take_written_handles());
-  if (handles->empty()) {
+  std::vector<std::shared_ptr<Handle>> written = take_written_handles();
+  if (written.empty()) {
     if (bytes.note) bytes.note->on_sent();
     append_references(bytes.front, {});
     return state_->responder->answer(std::move(bytes));
   }
+  const auto handles = std::make_shared<std::vector<std::shared_ptr<Handle>>>(std::move(written));
   std::vector<ReferenceId> ids;
   for (const auto& handle : *handles) ids.push_back(handle->id());
   state_->references->when_ready(

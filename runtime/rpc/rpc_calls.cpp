@@ -30,6 +30,9 @@ void RpcOptions::set_device_map(const std::string& to, const std::map<int, int>&
 
 namespace {
 
+// Memory that is taken for the arguments of a call at once, in bytes.
+constexpr std::size_t usual_arguments = 64;
+
 WorkerInfo info_of(const WorkerContact& worker) { return {worker.name, static_cast<int>(worker.rank)}; }
 
 }  // namespace
@@ -65,8 +68,8 @@ void add_function(std::string_view name, std::uint64_t signature, std::string_vi
   FunctionTable::get().add(name, {signature, std::string(pointer), std::move(handler)});
 }
 
-std::string name_of_function(std::string_view pointer) {
-  if (std::optional<std::string> name = FunctionTable::get().name_of(pointer)) return *std::move(name);
+std::string_view name_of_function(std::string_view pointer) {
+  if (const auto name = FunctionTable::get().name_of(pointer)) return *name;
   throw DistError("the function is not registered: add DLAUNCH_RPC(its name) beside it");
 }
 
@@ -76,16 +79,17 @@ std::string name_of_worker(const Destination& to) {
 
 std::string begin_request(std::string_view name, std::uint64_t signature) {
   (void)take_written_handles();  // of a message that was not completed
-  return to_bytes(CallHead{name, signature, call_context()});
+  return to_bytes(CallHead{name, signature, call_context()}, usual_arguments);
 }
 
 void call(const Destination& to, std::string_view name, codec::Bytes request,
           std::shared_ptr<Receiver> receiver) {
-  const auto member = RpcWorld::get().member("rpc");
+  auto member = RpcWorld::get().member("rpc");
   const std::uint32_t callee = member->destination(to).id;
+  const std::chrono::milliseconds timeout = member->timeout_of(to.timeout());
   receiver->set_helper(member->agent->helper(callee));
-  send(OutgoingCall{member, callee, std::string(name), std::move(request), member->timeout_of(to.timeout()),
-                    std::move(receiver), take_written_handles()});
+  send(OutgoingCall{std::move(member), callee, name, std::move(request), timeout, std::move(receiver),
+                    take_written_handles()});
 }
 
 // After shutdown there is no worker thread any more.

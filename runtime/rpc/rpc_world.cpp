@@ -203,8 +203,7 @@ void start(const RpcWorld::Member& member, const std::shared_ptr<MemberDirectory
   const ServeContext context{FunctionTable::get(), member.agent, references,
                              std::make_shared<CallerDevices>(member.agent->self().name, contact)};
   Agent::Observer observer{
-      .serve_at_once = [references](const IncomingCall& call) { return serve_message(*references, call); },
-      .function_of = function_of,
+      .on_arrival = [references](const IncomingCall& call) { return on_arrival(*references, call); },
       .on_link_lost = [references](std::uint32_t worker) { references->on_link_lost(worker); },
       .on_late_result = [references](
                             std::uint32_t worker,

@@ -47,7 +47,7 @@ std::shared_ptr<Handle> create_value(const Destination& to, std::string_view nam
   std::string message;
   std::shared_ptr<Handle> handle = member->references->create_at(owner, message);
   request.front = request_of(References::create_function, message + request.front);
-  send(OutgoingCall{member, owner, std::string(name), std::move(request), timeout,
+  send(OutgoingCall{member, owner, name, std::move(request), timeout,
                     std::make_shared<CreationReceiver>(handle), take_written_handles()});
   return handle;
 }
@@ -78,8 +78,8 @@ void fetch_value(const std::shared_ptr<Handle>& handle, Destination::Timeout tim
 void call_member(const std::shared_ptr<Handle>& handle, Destination::Timeout timeout, std::string_view name,
                  codec::Bytes request, std::shared_ptr<Receiver> receiver) {
   const auto member = RpcWorld::get().member("rpc");
-  send(OutgoingCall{member, valid(handle).id().owner, std::string(name), std::move(request),
-                    member->timeout_of(timeout), std::move(receiver), take_written_handles(), handle});
+  send(OutgoingCall{member, valid(handle).id().owner, name, std::move(request), member->timeout_of(timeout),
+                    std::move(receiver), take_written_handles(), handle});
 }
 
 WorkerInfo owner_of(const std::shared_ptr<Handle>& handle) {

@@ -46,7 +46,7 @@ using rpc::rpc_detail::Value;
 
 // A call with all that it needs while it is served.
 struct Served {
-  ServeContext context;
+  const ServeContext& context;
   IncomingCall call;
   WithReferences parts;  // of call.body, as the next one
   CallRequest request;
@@ -57,18 +57,21 @@ void fail(const Served& served, CallFailure::Kind kind, const std::string& text)
   served.call.responder->fail({kind, "", text});
 }
 
+// Also where its result would be kept.
+void reject(const Served& served, const Reply& reply, CallFailure::Kind kind, const std::string& text) {
+  fail(served, kind, text);
+  if (reply.keeps()) reply.error(std::make_exception_ptr(DistError(text)));
+}
+
 void run_function(const Served& served, const CallRequest& request, const Reply& reply) {
   const FunctionTable::Function* const function = served.context.functions.find(request.head.function);
-  const std::string name = quoted(request.head.function);
-  const std::string self = describe(served.context.agent->self());
-  const auto reject = [&](CallFailure::Kind kind, const std::string& text) {
-    fail(served, kind, text);
-    if (reply.keeps()) reply.error(std::make_exception_ptr(DistError(text)));
-  };
-  if (!function)
-    return reject(CallFailure::Kind::unknown_function, self + " has registered no function " + name);
-  if (function->signature != request.head.signature) {
-    return reject(CallFailure::Kind::other_signature,
+  if (!function || function->signature != request.head.signature) {
+    const std::string name = quoted(request.head.function);
+    const std::string self = describe(served.context.agent->self());
+    if (!function)
+      return reject(served, reply, CallFailure::Kind::unknown_function,
+                    self + " has registered no function " + name);
+    return reject(served, reply, CallFailure::Kind::other_signature,
                   self + " has registered the function " + name +
                       " with other types of arguments or another type of result");
   }
@@ -81,8 +84,8 @@ void run_function(const Served& served, const CallRequest& request, const Reply&
 }
 
 Reply reply_to(const Served& served) {
-  return Reply(std::make_shared<ReplyState>(ReplyState{served.context.references, served.context.devices,
-                                                       served.call.caller, served.call.responder}));
+  return Reply(std::make_shared<ReplyState>(served.context.references, served.context.devices,
+                                            served.call.caller, served.call.responder));
 }
 
 // The value exists from now on; the function that makes it runs afterwards. If the call is rejected before,
@@ -95,10 +98,9 @@ void create(const Served& served) {
   if (!inner) return fail(served, CallFailure::Kind::bad_arguments, "the call does not decode");
   const auto promise = served.context.references->on_create(served.call.caller, message->id, message->number);
   if (!promise) return fail(served, CallFailure::Kind::exception, "its caller has given the value up");
-  run_function(
-      served, *inner,
-      Reply(std::make_shared<ReplyState>(ReplyState{served.context.references, served.context.devices,
-                                                    served.call.caller, served.call.responder, promise})));
+  run_function(served, *inner,
+               Reply(std::make_shared<ReplyState>(served.context.references, served.context.devices,
+                                                  served.call.caller, served.call.responder, promise)));
 }
 
 void fetch(const Served& served) {
@@ -112,6 +114,15 @@ void fetch(const Served& served) {
   });
 }
 
+void serve_message(References& references, const IncomingCall& call, const CallRequest& request) {
+  if (std::optional<std::string> result = references.on_message(call.caller, request.arguments)) {
+    append_references(*result, {});
+    call.responder->answer(*std::move(result));
+  } else {
+    call.responder->fail({CallFailure::Kind::bad_arguments, "", "the message does not decode"});
+  }
+}
+
 void serve_when_ready(const Served& served) {
   meet_in_context(served.request.head.context, served.context.agent->worker(served.call.caller).rank);
   const rpc::rpc_detail::CallContextScope scope(served.request.head.context);
@@ -123,42 +134,60 @@ void serve_when_ready(const Served& served) {
 
 }  // namespace
 
-std::string_view function_of(const IncomingCall& call) {
-  const std::optional<WithReferences> parts = split_references(call.body.front);
-  std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
-  if (request && request->head.function == References::fetch_function) return "to_here";
-  if (request && request->head.function == References::create_function)
-    request =
-        parse_request(request->arguments.substr(std::min(request->arguments.size(), reference_message_size)));
-  return request ? request->head.function : std::string_view();
-}
+namespace {
 
-bool serve_message(References& references, const IncomingCall& call) {
-  const std::optional<WithReferences> parts = split_references(call.body.front);
+// Of the call's body; they refer to it. False: it does not decode.
+bool parse(Served& served) {
+  std::optional<WithReferences> parts = split_references(served.call.body.front);
   const std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
-  if (!request || request->head.function != References::message_function) return false;
-  if (std::optional<std::string> result = references.on_message(call.caller, request->arguments)) {
-    append_references(*result, {});
-    call.responder->answer(*std::move(result));
-  } else {
-    call.responder->fail({CallFailure::Kind::bad_arguments, "", "the message does not decode"});
-  }
+  if (!request) return false;
+  served.parts = *std::move(parts);
+  served.request = *request;
   return true;
 }
 
+// A call whose references are not ready yet.
+struct Later {
+  Later(const ServeContext& its_context, Served from)
+      : context(its_context), served{context, std::move(from.call), {}, {}, std::move(from.arrived)} {
+    (void)parse(served);  // its body has moved
+  }
+  Later(const Later&) = delete;
+  Later& operator=(const Later&) = delete;
+
+  const ServeContext context;
+  Served served;
+};
+
+}  // namespace
+
+std::optional<std::string_view> on_arrival(References& references, const IncomingCall& call) {
+  const std::optional<WithReferences> parts = split_references(call.body.front);
+  std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
+  if (!request) return "";
+  const std::string_view function = request->head.function;
+  if (function == References::message_function) {
+    serve_message(references, call, *request);
+    return std::nullopt;
+  }
+  if (function == References::fetch_function) return "to_here";
+  if (function == References::create_function) {
+    const std::string_view all = request->arguments;
+    request = parse_request(all.substr(std::min(all.size(), reference_message_size)));
+  }
+  return request ? request->head.function : std::string_view();
+}
+
 void serve(const ServeContext& context, IncomingCall call) {
-  const auto served = std::make_shared<Served>(Served{context, std::move(call), {}, {}, {}});
-  const std::optional<WithReferences> parts = split_references(served->call.body.front);
-  const std::optional<CallRequest> request = parts ? parse_request(parts->rest) : std::nullopt;
-  if (!request) return fail(*served, CallFailure::Kind::bad_arguments, "the call does not decode");
-  served->parts = *parts;
-  served->request = *request;
-  served->arrived = context.references->arrive(served->call.caller, parts->references);
-  if (!served->arrived) return fail(*served, CallFailure::Kind::exception, "its caller has given it up");
-  if (parts->references.empty()) return serve_when_ready(*served);
-  context.references->when_ready(parts->ids(), [served](const std::exception_ptr& error) {
-    if (error) return served->call.responder->fail(failure_of(error));
-    served->context.agent->post([served] { serve_when_ready(*served); });
+  Served served{context, std::move(call), {}, {}, {}};
+  if (!parse(served)) return fail(served, CallFailure::Kind::bad_arguments, "the call does not decode");
+  served.arrived = context.references->arrive(served.call.caller, served.parts.references);
+  if (!served.arrived) return fail(served, CallFailure::Kind::exception, "its caller has given it up");
+  if (served.parts.references.empty()) return serve_when_ready(served);
+  const auto later = std::make_shared<Later>(context, std::move(served));
+  context.references->when_ready(later->served.parts.ids(), [later](const std::exception_ptr& error) {
+    if (error) return later->served.call.responder->fail(failure_of(error));
+    later->context.agent->post([later] { serve_when_ready(later->served); });
   });
 }
 

@@ -6,8 +6,9 @@
 
 namespace dlaunch::internal {
 
-std::string to_bytes(const CallHead& head) {
+std::string to_bytes(const CallHead& head, std::size_t arguments) {
   std::string bytes;
+  bytes.reserve(head.function.size() + 3 * sizeof(std::uint64_t) + arguments);
   ByteWriter(bytes).text(head.function).u64(head.signature).u64(head.context);
   return bytes;
 }

@@ -9,30 +9,30 @@
 namespace dlaunch::internal {
 
 bool CallTable::has_room(std::size_t bytes) const {
-  return calls_.empty() || (calls_.size() < most_calls && bytes <= most_bytes - std::min(bytes_, most_bytes));
+  return calls_.size() == 0 ||
+         (calls_.size() < most_calls && bytes <= most_bytes - std::min(bytes_, most_bytes));
 }
 
 std::uint64_t CallTable::begin(Call call) {
   const std::uint64_t number = ++last_number_;
   bytes_ += call.bytes;
   const auto deadline = deadlines_.add(call.deadline, number);
-  calls_.emplace(number, Waiting{std::move(call), deadline});
+  calls_.add(number, {std::move(call), deadline});
   return number;
 }
 
-CallTable::Waiting CallTable::take(std::unordered_map<std::uint64_t, Waiting>::iterator at) {
-  Waiting waiting = std::move(at->second);
-  calls_.erase(at);
+// REQUIRES: it waits.
+CallTable::Call CallTable::take(std::uint64_t number) {
+  Waiting waiting = calls_.take(number);
   deadlines_.remove(waiting.deadline);
   bytes_ -= waiting.call.bytes;
-  return waiting;
+  return std::move(waiting.call);
 }
 
 void CallTable::answer(std::uint64_t number, CallOutcome outcome, std::vector<Ended>& ended) {
-  const auto at = calls_.find(number);
-  if (at == calls_.end()) return;
-  const Call call = take(at).call;
-  ended.push_back({call.receiver, std::move(outcome), call.tag});
+  if (!waits(number)) return;
+  Call call = take(number);
+  ended.push_back({std::move(call.receiver), std::move(outcome), call.tag});
 }
 
 void CallTable::expire(Deadline now, const Withdraw& withdraw, std::vector<Ended>& ended) {
@@ -40,7 +40,7 @@ void CallTable::expire(Deadline now, const Withdraw& withdraw, std::vector<Ended
   std::vector<Call> calls;
   while (const auto number = deadlines_.passed(now)) {
     numbers.push_back(*number);
-    calls.push_back(take(calls_.find(*number)).call);
+    calls.push_back(take(*number));
   }
   const std::unordered_set<std::uint64_t> unsent = withdraw(numbers);
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -58,10 +58,11 @@ void CallTable::expire(Deadline now, const Withdraw& withdraw, std::vector<Ended
 
 void CallTable::lose(const std::string& why, const Withdraw& withdraw, std::vector<Ended>& ended) {
   std::vector<std::uint64_t> numbers;
-  for (const auto& [number, waiting] : calls_) numbers.push_back(number);
+  calls_.for_each([&](std::uint64_t number, const Waiting&) { numbers.push_back(number); });
+  std::ranges::sort(numbers);
   const std::unordered_set<std::uint64_t> unsent = withdraw(numbers);
   for (const std::uint64_t number : numbers) {
-    const Call call = take(calls_.find(number)).call;
+    const Call call = take(number);
     const bool was_sent = !unsent.contains(number);
     const std::string known = was_sent ? " was sent, no answer: " : " was not sent: ";
     std::string text = quoted(call.function).append(known).append(callee_).append(" ").append(why);
@@ -71,7 +72,7 @@ void CallTable::lose(const std::string& why, const Withdraw& withdraw, std::vect
 
 std::string CallTable::functions() const {
   ShortList names;
-  for (const auto& [number, waiting] : calls_) names.add(quoted(waiting.call.function));
+  calls_.for_each([&](std::uint64_t, const Waiting& waiting) { names.add(quoted(waiting.call.function)); });
   return names.text();
 }
 

@@ -8,16 +8,17 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <unordered_set>
 #include <variant>
 #include <vector>
 
 #include "dlaunch/backend.h"
 #include "dlaunch/bytes.h"
-#include "runtime/base/deadline_queue.h"
 #include "runtime/base/function_ref.h"
+#include "runtime/rpc_protocol/call_deadlines.h"
 #include "runtime/rpc_protocol/call_message.h"
+#include "runtime/rpc_protocol/number_table.h"
 
 namespace dlaunch::internal {
 
@@ -58,21 +59,25 @@ class CallTable {
   void set_callee(std::string callee) { callee_ = std::move(callee); }
 
   struct Call {
-    std::string function;
-    std::size_t bytes;
-    Deadline deadline;                  // max(): none
-    std::chrono::milliseconds timeout;  // for messages
-    std::shared_ptr<CallReceiver> receiver;
+    std::string_view function;  // lives until the process ends
+    std::size_t bytes = 0;
+    Deadline deadline = Deadline::max();     // max(): none
+    std::chrono::milliseconds timeout = {};  // for messages
+    std::shared_ptr<CallReceiver> receiver = {};
     CallTag tag = {};
   };
   // Whether there is room for a call of so many bytes.
   [[nodiscard]] bool has_room(std::size_t bytes) const;
-  // Returns the call's number, which is higher than all earlier ones.
+  // Of the call that begins next: higher than all earlier ones.
+  [[nodiscard]] std::uint64_t next_number() const { return last_number_ + 1; }
+  // Returns the call's number.
   std::uint64_t begin(Call call);
 
-  // A call that waits.
-  CallTag& tag_of(std::uint64_t number) { return calls_.at(number).call.tag; }
-  [[nodiscard]] std::size_t bytes_of(std::uint64_t number) const { return calls_.at(number).call.bytes; }
+  // Null: it does not wait. Valid until the next call begins.
+  [[nodiscard]] Call* find(std::uint64_t number) {
+    Waiting* const waiting = calls_.find(number);
+    return waiting == nullptr ? nullptr : &waiting->call;
+  }
 
   // A call that has ended: receiver->finish(outcome) is to be called.
   struct Ended {
@@ -89,7 +94,7 @@ class CallTable {
   // All calls end. `why`: what happened to the callee, for example "it died".
   void lose(const std::string& why, const Withdraw& withdraw, std::vector<Ended>& ended);
 
-  [[nodiscard]] bool waits(std::uint64_t number) const { return calls_.contains(number); }
+  [[nodiscard]] bool waits(std::uint64_t number) const { return calls_.find(number) != nullptr; }
   [[nodiscard]] std::size_t size() const { return calls_.size(); }
   [[nodiscard]] Deadline next_deadline() const { return deadlines_.next(); }
   [[nodiscard]] const std::string& callee() const { return callee_; }
@@ -99,13 +104,13 @@ class CallTable {
  private:
   struct Waiting {
     Call call;
-    DeadlineQueue<std::uint64_t>::Entry deadline;
+    CallDeadlines::Entry deadline;
   };
-  Waiting take(std::unordered_map<std::uint64_t, Waiting>::iterator at);
+  Call take(std::uint64_t number);
 
   std::string callee_;
-  std::unordered_map<std::uint64_t, Waiting> calls_;  // by number
-  DeadlineQueue<std::uint64_t> deadlines_;
+  NumberTable<Waiting> calls_;
+  CallDeadlines deadlines_;
   std::size_t bytes_ = 0;
   std::uint64_t last_number_ = 0;
 };

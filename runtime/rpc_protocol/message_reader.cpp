@@ -62,6 +62,10 @@ std::optional<std::string> MessageReader::parse(std::vector<RpcMessage>& complet
       if (bytes.size() < PartHead::size) return std::nullopt;
       const std::optional<PartHead> head = PartHead::parse(bytes.first<PartHead::size>());
       if (!head) return "it has sent bytes that are no message";
+      if (is_whole(*head, bytes)) {
+        take_whole(*head, bytes.subspan(PartHead::size), complete);
+        continue;
+      }
       if (std::optional<std::string> wrong = begin_part(*head)) return wrong;
       parsed_ += PartHead::size;
       expects_long_ = false;
@@ -74,6 +78,21 @@ std::optional<std::string> MessageReader::parse(std::vector<RpcMessage>& complet
     }
     if (part_->missing == 0) end_part(complete);
   }
+}
+
+// Whether the part is a message without blocks, and is there. So are most: they are not kept among those that
+// have begun.
+bool MessageReader::is_whole(const PartHead& head, std::span<const std::byte> bytes) const {
+  return head.length == head.total && head.blocks == 0 && bytes.size() - PartHead::size >= head.length &&
+         open_.size() < most_open && (open_.empty() || !open_.contains(head.number));
+}
+
+void MessageReader::take_whole(const PartHead& head, std::span<const std::byte> behind,
+                               std::vector<RpcMessage>& complete) {
+  const auto* const text = reinterpret_cast<const char*>(behind.data());
+  complete.push_back({static_cast<PartHead::Kind>(head.kind), head.number, std::string(text, head.length)});
+  parsed_ += PartHead::size + head.length;
+  expects_long_ = false;
 }
 
 void MessageReader::append(OpenMessage& message, std::span<const std::byte> bytes) {

@@ -60,6 +60,8 @@ class MessageReader {
   };
 
   std::optional<std::string> parse(std::vector<RpcMessage>& complete);
+  [[nodiscard]] bool is_whole(const PartHead& head, std::span<const std::byte> bytes) const;
+  void take_whole(const PartHead& head, std::span<const std::byte> behind, std::vector<RpcMessage>& complete);
   std::optional<std::string> begin_part(const PartHead& head);
   void end_part(std::vector<RpcMessage>& complete);
   static void append(OpenMessage& message, std::span<const std::byte> bytes);

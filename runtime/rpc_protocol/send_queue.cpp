@@ -26,6 +26,17 @@ void SendQueue::push(RpcMessage message) {
   (size <= short_message ? short_ : long_).push_back(std::prev(messages_.end()));
 }
 
+PartHead SendQueue::head_of(const RpcMessage& message) {
+  const std::size_t size = message.body.front.size();
+  return {message.kind, static_cast<std::uint32_t>(size), message.number, size, 0};
+}
+
+void SendQueue::push_begun(RpcMessage message, std::size_t sent) {
+  push(std::move(message));
+  (void)schedule();
+  advance(sent);
+}
+
 // Makes one part of the message whose turn it is; false: there is none.
 bool SendQueue::schedule() {
   const bool is_long_turn = !long_.empty() && (short_.empty() || short_in_a_row_ >= most_short_in_a_row);

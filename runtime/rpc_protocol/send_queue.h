@@ -30,8 +30,14 @@ class SendQueue {
 
   // Of a striped message only the front is sent here.
   void push(RpcMessage message);
+  // The same of a short message without blocks, of which so many bytes were sent already, those of its head
+  // included, and not all. REQUIRES: the queue is empty.
+  void push_begun(RpcMessage message, std::size_t sent);
+  // With which the only part of a short message without blocks begins.
+  static PartHead head_of(const RpcMessage& message);
   [[nodiscard]] bool is_empty() const { return scheduled_.empty() && short_.empty() && long_.empty(); }
-  // Of the messages that are not sent yet.
+  // How many messages are not sent yet, and their bytes.
+  [[nodiscard]] std::size_t size() const { return messages_.size(); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
   // The next bytes to send, as at most pieces.size() pieces; not much more than one long part, so that a
@@ -40,6 +46,7 @@ class SendQueue {
   // So many of these bytes were sent.
   void advance(std::size_t count);
 
+  [[nodiscard]] bool has_striped() const { return !striped_.empty(); }
   // The striped messages whose fronts have been sent since the last call.
   [[nodiscard]] std::vector<RpcMessage> take_striped() { return std::exchange(striped_, {}); }
 

@@ -102,22 +102,34 @@ ByteRings::~ByteRings() { munmap(&memory_, file_size); }
 // --- Bytes
 // -------------------------------------------------------------------------------------------------------
 
-std::optional<std::size_t> ByteRings::write(std::span<const std::byte> bytes) {
-  awaits_room_ = false;
-  if (written_ + bytes.size() - other_read_ > ring_size) {
+std::optional<std::size_t> ByteRings::write(std::span<const std::span<const std::byte>> pieces) {
+  awaits_room_.store(false, std::memory_order_relaxed);
+  std::size_t size = 0;
+  for (const auto piece : pieces) size += piece.size();
+  if (written_ + size - other_read_ > ring_size) {
     const std::uint64_t read = memory_.words[other_].read.load(std::memory_order_acquire);
     if (read > written_ || read < other_read_) return std::nullopt;
     other_read_ = read;
   }
+  std::size_t all = 0;
+  for (const auto piece : pieces) {
+    const std::size_t count = put(piece);
+    all += count;
+    if (count < piece.size()) break;
+  }
+  // In one order with how the other side waits: see wake_other().
+  if (all > 0) memory_.words[own_].written.store(written_, std::memory_order_seq_cst);
+  return all;
+}
+
+// As many of the bytes as there is room for. The other side does not see them yet.
+std::size_t ByteRings::put(std::span<const std::byte> bytes) {
   const std::size_t count = std::min<std::size_t>(bytes.size(), ring_size - (written_ - other_read_));
-  if (count == 0) return 0;
   const std::size_t at = written_ & (ring_size - 1);
   const std::size_t first = std::min(count, ring_size - at);
   copy(memory_.rings[own_] + at, bytes.first(first));
-  copy(memory_.rings[own_], bytes.subspan(first, count - first));
+  if (count > first) copy(memory_.rings[own_], bytes.subspan(first, count - first));
   written_ += count;
-  // In one order with how the other side waits: see wake_other().
-  memory_.words[own_].written.store(written_, std::memory_order_seq_cst);
   return count;
 }
 
@@ -140,7 +152,7 @@ std::optional<std::size_t> ByteRings::read(std::span<std::byte> to) {
   const std::size_t first = std::min(count, ring_size - at);
   const std::span<const std::byte> ring = memory_.rings[other_];
   copy(to.data(), ring.subspan(at, first));
-  copy(to.data() + first, ring.first(count - first));
+  if (count > first) copy(to.data() + first, ring.first(count - first));
   read_.store(position + count, std::memory_order_relaxed);
   memory_.words[own_].read.store(position + count, std::memory_order_seq_cst);
   was_full_ = memory_.words[other_].written.load(std::memory_order_seq_cst) - position == ring_size;

@@ -41,7 +41,9 @@ class ByteRings {
 
   // Returns how many of the bytes have found room; none: the other side has written what no side writes. The
   // other side is not woken.
-  std::optional<std::size_t> write(std::span<const std::byte> bytes);
+  std::optional<std::size_t> write(std::span<const std::byte> bytes) { return write(std::span(&bytes, 1)); }
+  // The same of several pieces, behind each other: the other side sees them at once.
+  std::optional<std::size_t> write(std::span<const std::span<const std::byte>> pieces);
   // After write() has found too little room: the other side wakes this one when there is more. True: there is
   // already.
   bool await_room();
@@ -79,6 +81,7 @@ class ByteRings {
   enum Waits : std::uint32_t { looks, on_bell, elsewhere };
 
   ByteRings(void* memory, Side side);
+  std::size_t put(std::span<const std::byte> bytes);
   [[nodiscard]] bool has_something() const { return has_bytes() || (awaits_room_ && has_room()); }
 
   Memory& memory_;

@@ -117,6 +117,7 @@ COVERED_BY = {
 }
 # The same for runtime/.
 RUNTIME_COVERED_BY = {
+    "runtime/rpc/agent_calls": "runtime/rpc/agent_test.cpp",
     "runtime/rpc/agent_connections": "runtime/rpc/agent_test.cpp",
     "runtime/rpc/device_hooks": "runtime/torch/device_maps_test.cpp",
     "runtime/rpc/looked_at_links": "runtime/rpc/agent_test.cpp",

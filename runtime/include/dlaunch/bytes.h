@@ -98,8 +98,10 @@ class Writer {
   enum class LongData : std::uint8_t { inside, copied, referred };
 
   // `receiver`: of the message; it lives as long as the writer. Null: no other worker gets what is written.
-  explicit Writer(LongData how = LongData::inside, const ReceiverDevices* receiver = nullptr)
-      : how_(how), receiver_(receiver) {}
+  // `begin`: with which the bytes begin.
+  explicit Writer(LongData how = LongData::inside, const ReceiverDevices* receiver = nullptr,
+                  std::string begin = {})
+      : how_(how), receiver_(receiver), bytes_(std::move(begin)) {}
 
   void raw(const void* data, std::size_t size) { bytes_.front.append(static_cast<const char*>(data), size); }
   // Plain data, behind their length.

@@ -5,6 +5,7 @@
 //   }); doubled.wait();  // 6
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -62,10 +63,10 @@ class DLAUNCH_EXPORT State {
   // After completion; at once, on this thread, if that is past.
   void on_completion(std::function<void()> callback);
 
-  // Whose help threads that wait get first, until completion.
+  // Whose help threads that wait get first, until completion. REQUIRES: no other thread uses the state yet.
   void set_helper(std::shared_ptr<Helper> helper);
 
-  [[nodiscard]] bool is_done() const;
+  [[nodiscard]] bool is_done() const { return (flags_.load(std::memory_order_acquire) & done) != 0; }
   // False: not within `timeout`; none: waits for ever.
   [[nodiscard]] bool wait(std::optional<std::chrono::milliseconds> timeout) const;
   // Null: it has a value. REQUIRES: is_done().
@@ -73,11 +74,13 @@ class DLAUNCH_EXPORT State {
   [[nodiscard]] Run run() const { return run_; }
 
  private:
+  // `watched`: threads wait, or there are callbacks: then completion takes the mutex.
+  enum Flags : unsigned { claimed = 1, done = 2, watched = 4 };
+
   const Run run_;
+  mutable std::atomic<unsigned> flags_ = 0;
   mutable std::mutex mutex_;
   mutable std::condition_variable completed_;
-  bool claimed_ = false;
-  bool done_ = false;
   std::exception_ptr error_;
   std::vector<std::function<void()>> callbacks_;
   std::shared_ptr<Helper> helper_;
@@ -91,12 +94,40 @@ class ValueState final : public State {
  public:
   using State::State;
   std::optional<Stored<T>> value;
+
+  // The first of these calls completes the future; later ones do nothing.
+  void set_value(Stored<T> result) {
+    if (!claim()) return;
+    value.emplace(std::move(result));
+    complete(nullptr);
+  }
+  void set_exception(std::exception_ptr why) {
+    if (claim()) complete(std::move(why));
+  }
+  // With what make() returns or throws.
+  template <class Make>
+  void set_result_of(const Make& make) {
+    try {
+      if constexpr (std::is_void_v<T>) {
+        make();
+        set_value({});
+      } else {
+        set_value(make());
+      }
+    } catch (...) {
+      set_exception(std::current_exception());
+    }
+  }
 };
 
 struct Access {
   template <class T>
   static State& state_of(const Promise<T>& promise) {
     return *promise.state_;
+  }
+  template <class T>
+  static Future<T> future_of(std::shared_ptr<ValueState<T>> state) {
+    return Future<T>(std::move(state));
   }
 };
 
@@ -155,6 +186,7 @@ class Future {
   friend class Future;
   template <class U>
   friend class Promise;
+  friend struct future_detail::Access;
   explicit Future(std::shared_ptr<future_detail::ValueState<T>> state) : state_(std::move(state)) {}
 
   Reference value() const {
@@ -177,27 +209,12 @@ class Promise {
   [[nodiscard]] Future<T> future() const { return Future<T>(state_); }
 
   // The first of these calls completes the future; later ones do nothing.
-  void set_value(future_detail::Stored<T> value = {}) const {
-    if (!state_->claim()) return;
-    state_->value.emplace(std::move(value));
-    state_->complete(nullptr);
-  }
-  void set_exception(std::exception_ptr error) const {
-    if (state_->claim()) state_->complete(std::move(error));
-  }
+  void set_value(future_detail::Stored<T> value = {}) const { state_->set_value(std::move(value)); }
+  void set_exception(std::exception_ptr error) const { state_->set_exception(std::move(error)); }
   // With what make() returns or throws.
   template <class Make>
   void set_result_of(const Make& make) const {
-    try {
-      if constexpr (std::is_void_v<T>) {
-        make();
-        set_value();
-      } else {
-        set_value(make());
-      }
-    } catch (...) {
-      set_exception(std::current_exception());
-    }
+    state_->set_result_of(make);
   }
 
  private:

@@ -213,11 +213,12 @@ using Handler = std::function<void(codec::Reader arguments, const Reply& reply)>
 // `pointer`: to the function; its bytes.
 DLAUNCH_EXPORT void add_function(std::string_view name, std::uint64_t signature, std::string_view pointer,
                                  Handler handler);
-// Throws DistError if the function is not registered.
-DLAUNCH_EXPORT std::string name_of_function(std::string_view pointer);
+// The result lives until the process ends. Throws DistError if the function is not registered.
+DLAUNCH_EXPORT std::string_view name_of_function(std::string_view pointer);
 DLAUNCH_EXPORT std::string name_of_worker(const Destination& to);
 // What a request begins with.
 DLAUNCH_EXPORT std::string begin_request(std::string_view name, std::uint64_t signature);
+// `name`: as name_of_function() has returned it.
 DLAUNCH_EXPORT void call(const Destination& to, std::string_view name, codec::Bytes request,
                          std::shared_ptr<Receiver> receiver);
 // Runs it on a worker thread.
@@ -253,13 +254,19 @@ std::string_view bytes_of(const F& function) {
   return {reinterpret_cast<const char*>(&function), sizeof function};
 }
 
+// The state of a future, which is completed by the answer.
 template <class R>
 class PromiseReceiver final : public Receiver {
  public:
-  explicit PromiseReceiver(Promise<R> promise) : promise_(std::move(promise)) {}
+  static Future<R> future_of(const std::shared_ptr<PromiseReceiver>& receiver) {
+    return future_detail::Access::future_of(
+        std::shared_ptr<future_detail::ValueState<R>>(receiver, &receiver->state_));
+  }
+
   void on_result(codec::Reader reader) override {
-    promise_.set_result_of([&]() -> R {
-      const auto scope = streams_.enter();
+    state_.set_result_of([&]() -> R {
+      const CallerStreams streams = std::move(streams_);
+      const auto scope = streams.enter();
       codec::Read read(reader);
       future_detail::Stored<R> value{};
       read(value);
@@ -268,14 +275,14 @@ class PromiseReceiver final : public Receiver {
       if constexpr (!std::is_void_v<R>) return value;
     });
   }
-  void on_error(std::exception_ptr error) override { promise_.set_exception(std::move(error)); }
+  void on_error(std::exception_ptr error) override { state_.set_exception(std::move(error)); }
   void set_helper(std::shared_ptr<future_detail::Helper> helper) override {
-    future_detail::Access::state_of(promise_).set_helper(std::move(helper));
+    state_.set_helper(std::move(helper));
   }
 
  private:
-  const Promise<R> promise_;
-  const CallerStreams streams_;
+  future_detail::ValueState<R> state_{run_callback};
+  CallerStreams streams_;
 };
 
 // The result of a function, sent or kept.
@@ -387,12 +394,10 @@ Handler handler_of_member(Member member) {
 // The bytes of a call. Long data of arguments that the caller keeps are copied, or referred to: then they
 // must not change until the call has ended.
 template <class R, class... A, class... U>
-codec::Bytes request_of(codec::Writer::LongData how, const CalleeDevices& callee, const std::string& name,
+codec::Bytes request_of(codec::Writer::LongData how, const CalleeDevices& callee, std::string_view name,
                         U&&... arguments) {
   static_assert(sizeof...(A) == sizeof...(U), "the function takes another number of arguments");
-  const std::string head = begin_request(name, signature_of_function<R, A...>());
-  codec::Writer writer(how, &callee);
-  writer.raw(head.data(), head.size());
+  codec::Writer writer(how, &callee, begin_request(name, signature_of_function<R, A...>()));
   codec::Write write(writer);
   (write_argument<A>(writer, write, std::forward<U>(arguments)), ...);
   return writer.take_bytes();
@@ -401,12 +406,13 @@ codec::Bytes request_of(codec::Writer::LongData how, const CalleeDevices& callee
 template <class R, class... A, class... U>
 Future<ResultOf<R>> begin_call(codec::Writer::LongData how, const Destination& to, R (*function)(A...),
                                U&&... arguments) {
-  const std::string name = name_of_function(bytes_of(function));
-  const Promise<ResultOf<R>> promise(run_callback);
+  using Receiver = PromiseReceiver<ResultOf<R>>;
+  const std::string_view name = name_of_function(bytes_of(function));
   const CalleeDevices devices([&to] { return name_of_worker(to); });
-  call(to, name, request_of<R, A...>(how, devices, name, std::forward<U>(arguments)...),
-       std::make_shared<PromiseReceiver<ResultOf<R>>>(promise));
-  return promise.future();
+  codec::Bytes request = request_of<R, A...>(how, devices, name, std::forward<U>(arguments)...);
+  const auto receiver = std::make_shared<Receiver>();
+  call(to, name, std::move(request), receiver);
+  return Receiver::future_of(receiver);
 }
 
 }  // namespace rpc_detail

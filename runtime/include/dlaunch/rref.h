@@ -88,9 +88,9 @@ class RRef {
   // RemoteError; DistNetworkError if the owner is lost or does not answer; DistError if the value cannot be
   // sent.
   [[nodiscard]] T to_here(Timeout timeout = {}) const {
-    const Promise<T> promise(rpc_detail::run_callback);
-    rpc_detail::fetch_value(handle_, timeout, std::make_shared<rpc_detail::PromiseReceiver<T>>(promise));
-    return promise.future().wait();
+    const auto receiver = std::make_shared<rpc_detail::PromiseReceiver<T>>();
+    rpc_detail::fetch_value(handle_, timeout, receiver);
+    return rpc_detail::PromiseReceiver<T>::future_of(receiver).wait();
   }
   // The value itself; waits until it is there. Throws DistError in another worker than the owner.
   [[nodiscard]] T& local_value() const { return *static_cast<T*>(rpc_detail::local_object(handle_).get()); }
@@ -140,15 +140,14 @@ class RRef {
   template <class R, class... A, class... U>
   Future<rpc_detail::ResultOf<R>> call_member(codec::Writer::LongData how, std::string_view member,
                                               U&&... arguments) const {
-    const std::string name = rpc_detail::name_of_function(member);
-    const Promise<rpc_detail::ResultOf<R>> promise(rpc_detail::run_callback);
+    using Receiver = rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>;
+    const std::string_view name = rpc_detail::name_of_function(member);
     const rpc_detail::CalleeDevices devices([this] { return owner_name(); });
-    rpc_detail::call_member(
-        handle_, {}, name,
-        rpc_detail::request_of<R, rpc_detail::HandleId, A...>(how, devices, name, rpc_detail::id_of(handle_),
-                                                              std::forward<U>(arguments)...),
-        std::make_shared<rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>>(promise));
-    return promise.future();
+    codec::Bytes request = rpc_detail::request_of<R, rpc_detail::HandleId, A...>(
+        how, devices, name, rpc_detail::id_of(handle_), std::forward<U>(arguments)...);
+    const auto receiver = std::make_shared<Receiver>();
+    rpc_detail::call_member(handle_, {}, name, std::move(request), receiver);
+    return Receiver::future_of(receiver);
   }
 
   std::shared_ptr<rpc_detail::Handle> handle_;
@@ -160,7 +159,7 @@ class RRef {
 template <class R, class... A, class... U>
 RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> remote(const Destination& to,
                                                                       R (*function)(A...), U&&... arguments) {
-  const std::string name = rpc_detail::name_of_function(rpc_detail::bytes_of(function));
+  const std::string_view name = rpc_detail::name_of_function(rpc_detail::bytes_of(function));
   RRef<typename rpc_detail::Kept<rpc_detail::ResultOf<R>>::type> reference;
   const rpc_detail::CalleeDevices devices([&to] { return rpc_detail::name_of_worker(to); });
   reference.handle_ =

@@ -66,6 +66,67 @@ TEST(PollingThreads, HandleEventsWhileAllTasksWait) {
   EXPECT_TRUE(threads->stop(deadline_after(rpc_limit)));
 }
 
+// A thread that handles events runs short tasks itself; those behind one that is not short get another thread
+// when relieve() finds that it does not end, and all do when a second one does not.
+TEST(PollingThreads, RelieveThoseThatAreStuck) {
+  const auto threads = std::make_shared<PollingThreads>(3);
+  Gate open;
+  std::vector<Gate> begun(3);
+  std::atomic<int> ended = 0;
+  Gate last;
+  const auto on_event = [&](std::uint64_t token, std::uint32_t) {
+    if (token != 7) return;
+    std::vector<PollingThreads::Task> tasks;
+    for (Gate& gate : begun) {
+      tasks.emplace_back([&] {
+        gate.open();
+        open.wait();
+        if (++ended == 3) last.open();
+      });
+    }
+    threads->post(std::move(tasks), true);
+  };
+  threads->start(on_event);
+  const Descriptor bell([] { return eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC); });
+  threads->watch(bell.get(), 7);
+  EXPECT_TRUE(begun[0].wait());
+  for (std::size_t stuck = 1; stuck < 3; ++stuck) {
+    bool again = true;
+    for (int i = 0; i < 2; ++i) again = threads->relieve(true);
+    EXPECT_TRUE(again);
+    EXPECT_TRUE(begun[stuck].wait());
+  }
+  EXPECT_FALSE(threads->relieve(true));
+  open.open();
+  EXPECT_TRUE(last.wait());
+  EXPECT_TRUE(threads->stop(deadline_after(rpc_limit)));
+}
+
+TEST(PollingThreads, StopDropsShortTasksBehindOneThatRuns) {
+  const auto threads = std::make_shared<PollingThreads>(2);
+  Gate begun;
+  Gate open;
+  std::atomic<bool> second = false;
+  const auto on_event = [&](std::uint64_t token, std::uint32_t) {
+    if (token != 7) return;
+    std::vector<PollingThreads::Task> tasks;
+    tasks.emplace_back([&] {
+      begun.open();
+      open.wait();
+    });
+    tasks.emplace_back([&] { second = true; });
+    threads->post(std::move(tasks), true);
+  };
+  threads->start(on_event);
+  const Descriptor bell([] { return eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC); });
+  threads->watch(bell.get(), 7);
+  EXPECT_TRUE(begun.wait());
+  EXPECT_FALSE(threads->stop(deadline_after(std::chrono::milliseconds(1))));
+  open.open();
+  EXPECT_TRUE(threads->stop(deadline_after(rpc_limit)));
+  EXPECT_FALSE(second);
+}
+
 TEST(PollingThreads, StopDropsWhatHasNotBegun) {
   const auto threads = std::make_shared<PollingThreads>(1);
   threads->start([](std::uint64_t, std::uint32_t) {});
