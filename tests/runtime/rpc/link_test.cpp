@@ -84,6 +84,41 @@ TEST_P(Links, WhatTheKernelDoesNotTakeFollows) {
   EXPECT_TRUE(links_[0]->untouched().empty());
 }
 
+// Also those of which only a part has found room.
+TEST_P(Links, ManyShortMessagesArriveInOrder) {
+  constexpr std::uint64_t count = 100'000;
+  links_[0]->watch();
+  links_[1]->watch();
+  for (std::uint64_t number = 1; number <= count; ++number)
+    links_[0]->send({PartHead::request, number, std::string(number % 50, 'x')});
+  run_until(count);
+  ASSERT_EQ(arrived_.size(), count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    ASSERT_EQ(arrived_[i].number, i + 1);
+    ASSERT_EQ(arrived_[i].body.front.size(), (i + 1) % 50);
+  }
+}
+
+TEST_P(Links, WhatIsHeldFollows) {
+  links_[1]->watch();
+  links_[0]->hold();
+  EXPECT_EQ(links_[0]->is_held(), !links_[0]->shares_memory());
+  links_[0]->send({PartHead::result, 1, "one"});
+  links_[0]->send({PartHead::result, 2, "two"});
+  EXPECT_EQ(links_[0]->untouched().size(), links_[0]->is_held() ? 2U : 0U);
+  links_[0]->release();
+  EXPECT_FALSE(links_[0]->is_held());
+  EXPECT_TRUE(links_[0]->untouched().empty());
+  run_until(2);
+  links_[0]->hold();
+  for (std::uint64_t number = 3; number <= 100; ++number)
+    links_[0]->send({PartHead::result, number, "one of many"});
+  EXPECT_LT(links_[0]->untouched().size(), 40U);  // not all wait for the last one
+  links_[0]->release();
+  run_until(100);
+  for (std::size_t i = 0; i < arrived_.size(); ++i) EXPECT_EQ(arrived_[i].number, i + 1);
+}
+
 TEST_P(Links, TheEndIsFoundOnceAndAfterTheLastMessage) {
   links_[1]->watch();
   links_[0]->send({PartHead::goodbye, 0, ""});

@@ -105,6 +105,29 @@ TEST_F(Sending, BlocksArriveBehindTheFront) {
   }
 }
 
+// As a connection does that has found too little room for it.
+TEST_F(Sending, AMessageThatHasBegunElsewhereIsContinued) {
+  for (std::size_t sent = 0; sent < PartHead::size + 5; ++sent) {
+    SCOPED_TRACE(sent);
+    const RpcMessage message{PartHead::request, sent + 1, "front"};
+    const PartHead head = SendQueue::head_of(message);
+    std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
+    bytes += message.body.front;
+    const auto begun = std::as_bytes(std::span(bytes)).first(sent);
+    EXPECT_EQ(test::feed(reader_, begun, sent, arrived_), std::nullopt);
+    queue_.push_begun(message, sent);
+    EXPECT_EQ(queue_.untouched().size(), sent == 0 ? 1U : 0U);
+    queue_.push(request(1000 + sent, 10));
+    EXPECT_EQ(queue_.size(), 2U);
+    send_all(7);
+    EXPECT_EQ(queue_.bytes(), 0U);
+    ASSERT_EQ(arrived_.size(), 2U);
+    EXPECT_EQ(arrived_[0].number, sent + 1);
+    EXPECT_EQ(arrived_[0].body.front, "front");
+    arrived_.clear();
+  }
+}
+
 TEST_F(Sending, OfAStripedMessageOnlyTheFrontIsSent) {
   queue_.push({PartHead::striped_request, 1, with_blocks("front", {40'000, 500'001})});
   queue_.push({PartHead::striped_request, 2, with_blocks("dropped", {40'000})});

@@ -48,6 +48,17 @@ class TwoSides : public testing::Test {
   std::unique_ptr<ByteRings> receiver_;
 };
 
+TEST_F(TwoSides, PiecesArriveBehindEachOtherAsFarAsThereIsRoom) {
+  const std::string head = "head";
+  const std::string body(ByteRings::ring_size - 6, 'b');
+  const std::vector<std::span<const std::byte>> pieces = {bytes_of(head), bytes_of(body), bytes_of(head)};
+  EXPECT_EQ(maker_->write(pieces), ByteRings::ring_size);
+  EXPECT_EQ(maker_->write(pieces), 0U);
+  EXPECT_EQ(read_from(*receiver_, 2 * ByteRings::ring_size), head + body + "he");
+  EXPECT_EQ(maker_->write(pieces), ByteRings::ring_size);
+  EXPECT_EQ(read_from(*receiver_, 2 * ByteRings::ring_size), head + body + "he");
+}
+
 TEST_F(TwoSides, BytesArriveInBothDirections) {
   EXPECT_FALSE(receiver_->has_bytes());
   EXPECT_EQ(maker_->write(bytes_of("hello")), 5U);
