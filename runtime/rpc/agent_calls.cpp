@@ -222,9 +222,9 @@ void Agent::run_call(std::shared_ptr<LoggedResponder> call) {
   Running here{call.get()};
   Running* const before = std::exchange(running, &here);
   IncomingCall served{call->caller, std::move(call->body), std::move(call)};
-  const Deadline began = QuickClock::now();
+  const FunctionTimes::Begin began = times_.begin();
   serve_(std::move(served));
-  times_.add(QuickClock::now() - began - here.sending);
+  if (times_.end(began, here.sending)) threads_->gather();
   running = before;
 }
 

@@ -23,6 +23,8 @@ thread_local bool handles_events = false;
 
 // So often relieve() looks at a batch before it takes the rest back, however fast it moves.
 constexpr int most_looks = 8;
+// If so many threads do not get on, each task that waits gets one. A few may only have lost their processors.
+constexpr int most_stuck = 3;
 
 Descriptor checked(Descriptor descriptor) {
   if (!descriptor.is_open())
@@ -72,12 +74,17 @@ void PollingThreads::post(std::vector<Task> tasks, bool are_short) {
   if (!handles_events || (tasks_.size() > 1 && !are_short_)) wake_another();
 }
 
+void PollingThreads::gather() {
+  const std::lock_guard lock(mutex_);
+  are_short_ = true;
+}
+
 bool PollingThreads::relieve(bool are_short) {
   const std::lock_guard lock(mutex_);
   are_short_ = are_short_ && are_short;
   bool others_wait = are_short_ && !tasks_.empty();
   bool is_stuck = others_wait && taken_ == std::exchange(taken_before_, taken_);
-  const bool is_second = std::ranges::any_of(batches_, &Batch::is_taken_back);
+  const bool are_many = std::ranges::count_if(batches_, &Batch::is_taken_back) >= most_stuck;
   for (Batch* const batch : batches_) {
     const std::size_t begun = batch->begun;
     if (begun >= batch->tasks.size()) continue;
@@ -88,7 +95,7 @@ bool PollingThreads::relieve(bool are_short) {
     is_stuck = true;
   }
   if (!is_stuck) return others_wait;
-  are_short_ = are_short_ && !is_second;
+  are_short_ = are_short_ && !are_many;
   thread_is_needed_ = is_needed();
   wake_another();
   return true;

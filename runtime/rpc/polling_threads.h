@@ -52,9 +52,11 @@ class PollingThreads : public std::enable_shared_from_this<PollingThreads> {
   // longer. Then relieve() is to be called within a moment, if one of them takes long all the same.
   void post(Task task);
   void post(std::vector<Task> tasks, bool are_short = false);
-  // Tasks that wait behind one that has run since the last call get another thread; if they wait behind a
-  // second one, or are not short, all that there are. Returns whether others wait: then it is to be called
-  // again within a moment.
+  // The tasks that wait are short after all: the thread that takes the next ones takes all. From a task.
+  void gather();
+  // Tasks that wait behind one that has run since the last call get another thread; if several such threads
+  // do not get on, or the tasks are not short, all that there are. Returns whether others wait: then it is to
+  // be called again within a moment.
   bool relieve(bool are_short);
 
   // No task begins any more. Returns when all threads have ended; those that still run a task at the deadline

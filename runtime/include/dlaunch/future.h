@@ -58,7 +58,7 @@ class DLAUNCH_EXPORT State {
   // The caller becomes the one that completes it; false: another one has.
   [[nodiscard]] bool claim();
   // Wakes all that wait, then runs the callbacks. REQUIRES: claim() has returned true; the value is stored
-  // unless there is an error.
+  // unless there is an error; the state lives until it returns, though threads that wait may go on before.
   void complete(std::exception_ptr error);
   // After completion; at once, on this thread, if that is past.
   void on_completion(std::function<void()> callback);

@@ -116,16 +116,13 @@ class LongWait final : public future_detail::State {
 };
 class SizeReceiver final : public CallReceiver {
  public:
-  explicit SizeReceiver(LongWait& state) : state_(state) {}
   void finish(CallOutcome outcome) override {
     size = std::get<codec::Bytes>(outcome).size();
-    EXPECT_TRUE(state_.claim());
-    state_.complete(nullptr);
+    EXPECT_TRUE(state.claim());
+    state.complete(nullptr);
   }
+  LongWait state;
   std::size_t size = 0;
-
- private:
-  LongWait& state_;
 };
 
 TEST(AgentSides, AThreadThatWaitsGetsALongAnswer) {
@@ -133,11 +130,10 @@ TEST(AgentSides, AThreadThatWaitsGetsALongAnswer) {
   widen(agents, 0);
   const codec::Bytes body = long_body(1, 2 * striped_from);
   for (int i = 0; i < 50; ++i) {
-    LongWait state;
-    const auto receiver = std::make_shared<SizeReceiver>(state);
-    state.set_helper(agents[0].helper(1));
+    const auto receiver = std::make_shared<SizeReceiver>();
+    receiver->state.set_helper(agents[0].helper(1));
     agents[0].call(1, "echo", body, {}, receiver);
-    EXPECT_TRUE(state.wait(std::chrono::duration_cast<milliseconds>(rpc_limit)));
+    EXPECT_TRUE(receiver->state.wait(std::chrono::duration_cast<milliseconds>(rpc_limit)));
     EXPECT_EQ(receiver->size, body.size());
   }
 }

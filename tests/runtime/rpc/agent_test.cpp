@@ -105,16 +105,13 @@ class Waiting final : public future_detail::State {
 };
 class StateReceiver final : public CallReceiver {
  public:
-  explicit StateReceiver(Waiting& state) : state_(state) {}
   void finish(CallOutcome outcome) override {
     got = std::get<codec::Bytes>(outcome).front;
-    EXPECT_TRUE(state_.claim());
-    state_.complete(nullptr);
+    EXPECT_TRUE(state.claim());
+    state.complete(nullptr);
   }
+  Waiting state;
   std::string got;
-
- private:
-  Waiting& state_;
 };
 
 TEST_P(OverConnections, AThreadThatWaitsReadsTheAnswer) {
@@ -124,13 +121,12 @@ TEST_P(OverConnections, AThreadThatWaitsReadsTheAnswer) {
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {
-        Waiting state;
-        const auto receiver = std::make_shared<StateReceiver>(state);
-        state.set_helper(agents[0].helper(1));
+        const auto receiver = std::make_shared<StateReceiver>();
+        receiver->state.set_helper(agents[0].helper(1));
         // Longer than the rings, at times.
         const std::string body(i % 50 == 0 ? 700'000 : 10, 'x');
         agents[0].call(1, "echo", body, {}, receiver);
-        EXPECT_TRUE(state.wait(std::chrono::duration_cast<milliseconds>(rpc_limit)));
+        EXPECT_TRUE(receiver->state.wait(std::chrono::duration_cast<milliseconds>(rpc_limit)));
         EXPECT_TRUE(receiver->got == body);
       }
     });

@@ -67,11 +67,11 @@ TEST(PollingThreads, HandleEventsWhileAllTasksWait) {
 }
 
 // A thread that handles events runs short tasks itself; those behind one that is not short get another thread
-// when relieve() finds that it does not end, and all do when a second one does not.
+// when relieve() finds that it does not end, and all do when several do not.
 TEST(PollingThreads, RelieveThoseThatAreStuck) {
-  const auto threads = std::make_shared<PollingThreads>(3);
+  const auto threads = std::make_shared<PollingThreads>(6);
   Gate open;
-  std::vector<Gate> begun(3);
+  std::vector<Gate> begun(6);
   std::atomic<int> ended = 0;
   Gate last;
   const auto on_event = [&](std::uint64_t token, std::uint32_t) {
@@ -81,7 +81,7 @@ TEST(PollingThreads, RelieveThoseThatAreStuck) {
       tasks.emplace_back([&] {
         gate.open();
         open.wait();
-        if (++ended == 3) last.open();
+        if (++ended == 6) last.open();
       });
     }
     threads->post(std::move(tasks), true);
@@ -90,12 +90,13 @@ TEST(PollingThreads, RelieveThoseThatAreStuck) {
   const Descriptor bell([] { return eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC); });
   threads->watch(bell.get(), 7);
   EXPECT_TRUE(begun[0].wait());
-  for (std::size_t stuck = 1; stuck < 3; ++stuck) {
+  for (std::size_t stuck = 1; stuck < 5; ++stuck) {
     bool again = true;
     for (int i = 0; i < 2; ++i) again = threads->relieve(true);
     EXPECT_TRUE(again);
     EXPECT_TRUE(begun[stuck].wait());
   }
+  EXPECT_TRUE(begun[5].wait());  // all get threads
   EXPECT_FALSE(threads->relieve(true));
   open.open();
   EXPECT_TRUE(last.wait());
