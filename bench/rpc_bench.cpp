@@ -191,9 +191,7 @@ int main(int count, char** arguments) {
     latency();
     throughput();
   }
-  if (calls && what == "all") {
-    bandwidth();
-    memory();
-  }
+  if (calls && what == "all") bandwidth();
+  if (calls && (what == "all" || what == "memory")) memory();
   dlaunch::rpc::shutdown();
 }
