@@ -98,6 +98,35 @@ TEST_P(OverConnections, AnAnswerMayComeLaterFromAnotherThread) {
   EXPECT_EQ(first->count(), 1U);
 }
 
+// The calls before it and after it come to its thread with it. If no other thread may run functions, those
+// after it wait.
+TEST_P(OverConnections, AFunctionThatWaitsKeepsNoAnswerOfOthers) {
+  for (const int threads : {1, 2}) {
+    Gate gate;
+    const auto serve = [&](const IncomingCall& call) {
+      const bool waits = call.body.front == "waits";
+      EXPECT_TRUE(!waits || gate.wait());
+      call.responder->answer(call.body);
+    };
+    Agents agents(2, GetParam(), serve, threads);
+    EXPECT_EQ(agents.call(0, 1, "connects")->text(), "= connects");
+    const auto call_often = [&] {
+      std::vector<std::shared_ptr<Outcome>> calls;
+      for (int i = 0; i < 300; ++i) calls.push_back(agents.call(0, 1, "passes"));
+      return calls;
+    };
+    const auto before = call_often();
+    const auto waiting = agents.call(0, 1, "waits");
+    const auto after = call_often();
+    for (const auto& other : before) ASSERT_EQ(other->text(), "= passes");
+    for (const auto& other : after) ASSERT_TRUE(threads == 1 || other->text() == "= passes");
+    EXPECT_EQ(waiting->count(), 0U);
+    gate.open();
+    EXPECT_EQ(waiting->text(), "= waits");
+    for (const auto& other : after) ASSERT_EQ(other->text(), "= passes");
+  }
+}
+
 // As a thread does that waits for a future.
 class Waiting final : public future_detail::State {
  public:
