@@ -406,13 +406,13 @@ codec::Bytes request_of(codec::Writer::LongData how, const CalleeDevices& callee
 template <class R, class... A, class... U>
 Future<ResultOf<R>> begin_call(codec::Writer::LongData how, const Destination& to, R (*function)(A...),
                                U&&... arguments) {
-  using Receiver = PromiseReceiver<ResultOf<R>>;
+  using Answer = PromiseReceiver<ResultOf<R>>;
   const std::string_view name = name_of_function(bytes_of(function));
   const CalleeDevices devices([&to] { return name_of_worker(to); });
   codec::Bytes request = request_of<R, A...>(how, devices, name, std::forward<U>(arguments)...);
-  const auto receiver = std::make_shared<Receiver>();
+  const auto receiver = std::make_shared<Answer>();
   call(to, name, std::move(request), receiver);
-  return Receiver::future_of(receiver);
+  return Answer::future_of(receiver);
 }
 
 }  // namespace rpc_detail

@@ -140,14 +140,14 @@ class RRef {
   template <class R, class... A, class... U>
   Future<rpc_detail::ResultOf<R>> call_member(codec::Writer::LongData how, std::string_view member,
                                               U&&... arguments) const {
-    using Receiver = rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>;
+    using Answer = rpc_detail::PromiseReceiver<rpc_detail::ResultOf<R>>;
     const std::string_view name = rpc_detail::name_of_function(member);
     const rpc_detail::CalleeDevices devices([this] { return owner_name(); });
     codec::Bytes request = rpc_detail::request_of<R, rpc_detail::HandleId, A...>(
         how, devices, name, rpc_detail::id_of(handle_), std::forward<U>(arguments)...);
-    const auto receiver = std::make_shared<Receiver>();
+    const auto receiver = std::make_shared<Answer>();
     rpc_detail::call_member(handle_, {}, name, std::move(request), receiver);
-    return Receiver::future_of(receiver);
+    return Answer::future_of(receiver);
   }
 
   std::shared_ptr<rpc_detail::Handle> handle_;
