@@ -15,7 +15,9 @@ class Task {
   Task() = default;  // none: must not be called
   template <class Callable>
   requires(!std::is_same_v<std::remove_cvref_t<Callable>, Task>)
-      Task(Callable&& callable) {  // NOLINT(google-explicit-constructor): a parameter's type
+      // A parameter's type; and no Task is a Callable.
+      // NOLINTNEXTLINE(*-explicit-constructor,*-reference-overload)
+      Task(Callable&& callable) {
     using Kept = std::remove_cvref_t<Callable>;
     if constexpr (fits<Kept>) {
       new (&memory_) Kept(std::forward<Callable>(callable));
