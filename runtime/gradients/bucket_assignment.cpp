@@ -7,12 +7,39 @@
 
 namespace dlaunch::internal {
 
+namespace {
+
+// A bucket of one dtype that is being filled.
+struct Filling {
+  BucketPlan bucket;
+  std::size_t limit;
+
+  [[nodiscard]] bool is_too_full_for(std::size_t bytes) const {
+    return 2 * bucket.bytes >= limit && bucket.bytes > 0 && bucket.bytes + bytes > limit;
+  }
+};
+
+// Takes the short gradients at the end of the bucket, which stays half full, into the next one.
+BucketPlan split_short_end(Filling& now, std::span<const GradientSize> sizes) {
+  const std::size_t most = now.limit / 64;
+  BucketPlan& bucket = now.bucket;
+  BucketPlan next{{}, 0, bucket.dtype};
+  while (bucket.parameters.size() > 1) {
+    const std::size_t bytes = sizes[bucket.parameters.back()].bytes;
+    if (next.bytes + bytes > most || bucket.bytes - bytes < now.limit / 2) break;
+    next.parameters.push_back(bucket.parameters.back());
+    next.bytes += bytes;
+    bucket.parameters.pop_back();
+    bucket.bytes -= bytes;
+  }
+  std::ranges::reverse(next.parameters);
+  return next;
+}
+
+}  // namespace
+
 std::vector<BucketPlan> assign_buckets(std::span<const GradientSize> sizes,
                                        std::span<const std::size_t> order, BucketLimits limits) {
-  struct Filling {
-    BucketPlan bucket;
-    std::size_t limit;
-  };
   std::map<DType, Filling> filling;
   std::vector<BucketPlan> buckets;
   std::vector<std::size_t> place_of(order.size());
@@ -20,6 +47,11 @@ std::vector<BucketPlan> assign_buckets(std::span<const GradientSize> sizes,
     place_of[order[place]] = place;
     const GradientSize& size = sizes[order[place]];
     Filling& now = filling.try_emplace(size.dtype, Filling{{}, limits.first}).first->second;
+    if (now.is_too_full_for(size.bytes)) {
+      BucketPlan next = split_short_end(now, sizes);
+      buckets.push_back(std::exchange(now.bucket, std::move(next)));
+      now.limit = limits.other;
+    }
     now.bucket.dtype = size.dtype;
     now.bucket.parameters.push_back(order[place]);
     now.bucket.bytes += size.bytes;

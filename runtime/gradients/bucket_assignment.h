@@ -32,7 +32,9 @@ struct BucketLimits {
   std::size_t other;  // early
 };
 
-// Fills buckets in the given order of the parameters. A bucket is complete when it has reached its limit; a
+// Fills buckets in the given order of the parameters. A bucket is complete when it has reached its limit. A
+// gradient that would take one that is half full beyond its limit begins the next bucket, and so do the short
+// ones right before it: a bucket that waits for the bias of the next layer is reduced a layer later. A
 // gradient is never split, and a bucket holds one at least. The result is in the order in which the buckets
 // are complete if the gradients arrive in `order`: that is the order of the all_reduce calls.
 // REQUIRES: is_permutation_of(order, sizes.size()).

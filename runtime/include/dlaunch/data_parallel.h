@@ -100,8 +100,9 @@ DLAUNCH_EXPORT CommHook bf16_compress_hook();
 
 // All ranks give the same, except for timeout and comm_hook: hooks of all ranks must make the same calls.
 struct ReducerOptions {
-  // A bucket is complete when it has at least so many bytes; 0: each gradient is a bucket. The first bucket
-  // of a dtype is short so that communication starts early.
+  // A bucket is complete when it has at least so many bytes, or is half full and the next gradient would take
+  // it beyond that; 0: each gradient is a bucket. The first bucket of a dtype is short so that communication
+  // starts early.
   std::size_t first_bucket_bytes = std::size_t{1} << 20;
   std::size_t bucket_cap_bytes = std::size_t{25} << 20;
   // avg: the mean over the ranks; sum. No other. Not used with a hook.

@@ -127,7 +127,7 @@ TEST(CommHooks, HaveARestForTheThreadThatFinishesTheStep) {
   test::expect_success(in_groups(2, [&](const ProcessGroup& group) {
     ReducedModel model({1, 2, 3});
     std::vector<std::size_t> finished;
-    GradientReducer reducer(model.parameters(), {.first_bucket_bytes = 4, .bucket_cap_bytes = 16}, group);
+    GradientReducer reducer(model.parameters(), {.first_bucket_bytes = 4, .bucket_cap_bytes = 20}, group);
     reducer.register_comm_hook([&](const GradientBucket& bucket) -> BucketReduction {
       return {allreduce_hook(bucket), [&finished, bucket, caller = std::this_thread::get_id()] {
                 EXPECT_EQ(std::this_thread::get_id(), caller);

@@ -27,10 +27,27 @@ using Parameters = std::vector<std::vector<std::size_t>>;
 TEST(BucketAssignment, FillsFromTheLastParameterAndClosesAtTheLimit) {
   const std::vector<GradientSize> sizes = {{40, f32}, {60, f32}, {50, f32}, {10, f32}, {8, f32}, {4, f32}};
   const auto buckets = assign_buckets(sizes, reverse_order(6), {.first = 10, .other = 100});
-  EXPECT_EQ(parameters_of(buckets), (Parameters{{5, 4}, {3, 2, 1}, {0}}));
+  EXPECT_EQ(parameters_of(buckets), (Parameters{{5, 4}, {3, 2}, {1, 0}}));
   EXPECT_EQ(buckets[0].bytes, 12U);
-  EXPECT_EQ(buckets[1].bytes, 120U);
-  EXPECT_EQ(buckets[2].bytes, 40U);
+  EXPECT_EQ(buckets[1].bytes, 60U) << "the next one would take it beyond its limit";
+  EXPECT_EQ(buckets[2].bytes, 100U);
+}
+
+TEST(BucketAssignment, ABucketThatIsNotHalfFullTakesALongGradient) {
+  const std::vector<GradientSize> sizes = {{500, f32}, {49, f32}};
+  EXPECT_EQ(parameters_of(assign_buckets(sizes, reverse_order(2), {.first = 100, .other = 100})),
+            (Parameters{{1, 0}}));
+}
+
+// Layers of a weight and a bias, whose gradient comes first.
+TEST(BucketAssignment, TheBiasOfTheNextLayerIsNotWaitedFor) {
+  const std::vector<GradientSize> sizes = {{80, f32}, {1, f32}, {80, f32}, {1, f32}, {80, f32}, {1, f32}};
+  EXPECT_EQ(parameters_of(assign_buckets(sizes, reverse_order(6), {.first = 10, .other = 100})),
+            (Parameters{{5, 4}, {3, 2}, {1, 0}}));
+  // Weights that come first: the bias of the first bucket, which was full, goes with the next layer.
+  const std::vector<std::size_t> weights_first = {4, 5, 2, 3, 0, 1};
+  EXPECT_EQ(parameters_of(assign_buckets(sizes, weights_first, {.first = 10, .other = 100})),
+            (Parameters{{4}, {5, 2}, {3, 0, 1}}));
 }
 
 TEST(BucketAssignment, ExactlyTheLimitIsFull) {
