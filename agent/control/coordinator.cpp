@@ -142,7 +142,6 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
       }
       membership_.remove(member);
       ranks_reports_.forget(member);
-      leadership_.on_members_changed();
       earlier_worlds_.on_left_running(now, node, true);
       out.emplace_back(DropMember{member});
       on_node_lost(now, node, failure, out);

@@ -60,7 +60,6 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
   }
   learn_fencing(member, join);
   const Membership::Node& node = membership_.add(member, join, address, now);
-  leadership_.on_members_changed();
   if (member != local_member && job_.node_timeout > Duration(0) && !check_at_)
     check_at_ = now + job_.heartbeat_interval();
   if (state_ != State::standby) out.emplace_back(event_of(EventKind::joined, node, ""));
@@ -178,7 +177,6 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   const auto node = membership_.remove(lost.member);
   hang_detector_.forget(lost.member);
   ranks_reports_.forget(lost.member);
-  leadership_.on_members_changed();
   if (node) earlier_worlds_.on_left_running(now, *node, lost.loss.other_may_go_on());
   if (node && lost.loss.other_may_go_on()) absent_.add(node->joined.agent, name_of(*node), node->last_heard);
   if (!node || state_ == State::standby) return;

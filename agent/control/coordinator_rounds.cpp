@@ -38,7 +38,7 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
                             to_words(last_call_.patience()) + " for more"});
   }
   const TimePoint when = std::max(may_begin_at(), last_call_.over_at(ready));
-  // Each asks thousands of nodes: last the one that is most often true.
+  // The last one asks all nodes each time.
   const bool may_begin = now >= when && leadership_.all_follow(membership_) && membership_.all_stopped() &&
                          leadership_.is_sure(now, membership_);
   if (may_begin && has_fencing(now, out)) announce_world(now, out);

@@ -44,10 +44,11 @@ TimePoint Leadership::sure_until(const Membership& here) const {
 }
 
 TimePoint Leadership::granting_until(TimePoint now, const Membership& here) {
-  const bool is_new = now < granting_checked_ + shortest_use_;
+  const bool is_new = now < granting_checked_ + shortest_use_ && granting_changes_ == here.changes();
   if (!granting_until_ || *granting_until_ <= now || !is_new) {
     granting_until_ = sure_until(here);
     granting_checked_ = now;
+    granting_changes_ = here.changes();
   }
   return *granting_until_;
 }

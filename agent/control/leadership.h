@@ -5,6 +5,7 @@
 // Otherwise there is one coordinator, and it leads from its first moment.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "agent/control/membership.h"
@@ -37,7 +38,6 @@ class Leadership {
   // The same for the leases of thousands of nodes, from a recent computation: while the same nodes are here
   // the value only grows.
   TimePoint granting_until(TimePoint now, const Membership& here);
-  void on_members_changed() { granting_until_.reset(); }
 
   // This coordinator takes the lead.
   void begin(TimePoint now);
@@ -83,7 +83,8 @@ class Leadership {
   bool announced_ = false;
   std::optional<TimePoint> granting_until_;  // sure_until(), at granting_checked_
   TimePoint granting_checked_;
-  std::optional<TimePoint> fence_at_;  // TimePoint::max(): it was taken
+  std::uint64_t granting_changes_ = 0;  // here.changes() then
+  std::optional<TimePoint> fence_at_;   // TimePoint::max(): it was taken
 };
 
 }  // namespace dlaunch::agent

@@ -25,21 +25,24 @@ class PacedLooks {
       due_ = *looked_ + pause_for_a_node * nodes;
       return false;
     }
-    looked_ = now;
-    due_.reset();
+    look(now);
     return true;
   }
   // The look that is due, once its time has come.
   bool take_due(TimePoint now) {
-    if (!due_ || now < *due_) return false;
-    looked_ = now;
-    due_.reset();
-    return true;
+    const bool has_come = due_ && now >= *due_;
+    if (has_come) look(now);
+    return has_come;
   }
   // None: no look is due.
   [[nodiscard]] std::optional<TimePoint> due() const { return due_; }
 
  private:
+  void look(TimePoint now) {
+    looked_ = now;
+    due_.reset();
+  }
+
   std::optional<TimePoint> looked_;
   std::optional<TimePoint> due_;
 };

@@ -32,8 +32,8 @@ struct CallRequest {
   CallHead head;
   std::string_view arguments;
 };
-// The arguments, of about so many bytes, are appended by the caller. REQUIRES: the name is no longer than
-// longest_function_name.
+// The caller appends the arguments, for which there is room: so many bytes. REQUIRES: the name is no longer
+// than longest_function_name.
 std::string to_bytes(const CallHead& head, std::size_t arguments = 0);
 // None: not a request. The result refers to the bytes.
 std::optional<CallRequest> parse_request(std::string_view bytes);

@@ -80,7 +80,6 @@ TEST_F(LeadershipTest, GrantsFollowTheMembers) {
   Leadership lead = leadership();
   EXPECT_EQ(lead.granting_until(now_, here_), now_ + seconds(10));
   here_.remove(3);
-  lead.on_members_changed();
   EXPECT_EQ(lead.granting_until(now_, here_), now_ + seconds(9));
 }
 
