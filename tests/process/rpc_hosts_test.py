@@ -18,20 +18,28 @@ from hosts import Hosts
 
 WORKER = os.path.join(os.path.dirname(BIN), "tests", "long_caller")
 
-# Run on a third host: many connections to the port, with as many bytes as each one takes. Each must end.
+# Run on a third host: many connections to the port, all there at once, with as many bytes as each one takes. Each must end.
 STRANGER = """
 import os, socket, sys
+noise = os.urandom(4 << 20)
 for opening in (b"", b"dlmesh\\0\\1", b"GET / HTTP/1.1\\r\\n"):
-    for _ in range(100):
-        with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as stranger:
-            try:
-                stranger.sendall(opening + os.urandom(1 << 20))
-                while stranger.recv(4096):
-                    pass
-            except ConnectionError:
+    strangers = [socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) for _ in range(100)]
+    for stranger in strangers:
+        try:
+            stranger.sendall(opening + noise)
+            while stranger.recv(4096):
                 pass
+        except ConnectionError:
+            pass
 print("all have ended")
 """
+MOST_GROWTH = 64 << 10  # KiB, of the callee's memory meanwhile: its allocator's and sanitizer's part; the strangers send 1,200 MiB
+
+
+def most_memory(pid):
+    """KiB, resident, since the process began."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1])
 
 
 class RpcHosts(unittest.TestCase):
@@ -98,10 +106,12 @@ class RpcHosts(unittest.TestCase):
         workers = self.start(3)
         port = self.port_of_callee()
         sockets = len(self.sockets(1).splitlines())
+        before = most_memory(workers[1].pid)
         stranger = subprocess.run([*self.hosts.on(2), sys.executable, "-c", STRANGER, self.hosts.addresses[1], port],
                                   capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(stranger.stdout, "all have ended\n", stranger.stderr)
         self.assertEqual(len(self.sockets(1).splitlines()), sockets)
+        self.assertLess(most_memory(workers[1].pid) - before, MOST_GROWTH)
         self.succeed(workers)
 
 
