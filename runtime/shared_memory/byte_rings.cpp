@@ -26,6 +26,10 @@ namespace {
 constexpr std::uint64_t magic = 0x31676e6972796264;  // "dbyring1"
 constexpr std::size_t line = 64;
 
+// Of a long copy the other side sees so many bytes at a time: it copies them while this side goes on.
+constexpr std::size_t step_size = std::size_t{32} * 1024;
+static_assert(ByteRings::ring_size % step_size == 0);
+
 }  // namespace
 
 struct ByteRings::Memory {
@@ -122,14 +126,17 @@ std::optional<std::size_t> ByteRings::write(std::span<const std::span<const std:
   return all;
 }
 
-// As many of the bytes as there is room for. The other side does not see them yet.
+// As many of the bytes as there is room for. The other side does not see the last ones yet.
 std::size_t ByteRings::put(std::span<const std::byte> bytes) {
   const std::size_t count = std::min<std::size_t>(bytes.size(), ring_size - (written_ - other_read_));
-  const std::size_t at = written_ & (ring_size - 1);
-  const std::size_t first = std::min(count, ring_size - at);
-  copy(memory_.rings[own_] + at, bytes.first(first));
-  if (count > first) copy(memory_.rings[own_], bytes.subspan(first, count - first));
-  written_ += count;
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t at = written_ & (ring_size - 1);
+    const std::size_t step = std::min({count - done, step_size, ring_size - at});
+    copy(memory_.rings[own_] + at, bytes.subspan(done, step));
+    written_ += step;
+    done += step;
+    if (step == step_size) memory_.words[own_].written.store(written_, std::memory_order_seq_cst);
+  }
   return count;
 }
 
@@ -142,20 +149,24 @@ bool ByteRings::await_room() {
 }
 
 std::optional<std::size_t> ByteRings::read(std::span<std::byte> to) {
-  const std::uint64_t position = read_.load(std::memory_order_relaxed);
+  std::uint64_t position = read_.load(std::memory_order_relaxed);
   const std::uint64_t written = memory_.words[other_].written.load(std::memory_order_acquire);
   if (written - position > ring_size) return std::nullopt;
   const std::size_t count = std::min<std::size_t>(to.size(), written - position);
-  was_full_ = false;
-  if (count == 0) return 0;
-  const std::size_t at = position & (ring_size - 1);
-  const std::size_t first = std::min(count, ring_size - at);
   const std::span<const std::byte> ring = memory_.rings[other_];
-  copy(to.data(), ring.subspan(at, first));
-  if (count > first) copy(to.data() + first, ring.first(count - first));
-  read_.store(position + count, std::memory_order_relaxed);
-  memory_.words[own_].read.store(position + count, std::memory_order_seq_cst);
-  was_full_ = memory_.words[other_].written.load(std::memory_order_seq_cst) - position == ring_size;
+  was_full_ = false;
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t at = position & (ring_size - 1);
+    const std::size_t step = std::min({count - done, step_size, ring_size - at});
+    copy(to.data() + done, ring.subspan(at, step));
+    const std::uint64_t before = position;
+    position += step;
+    done += step;
+    read_.store(position, std::memory_order_relaxed);
+    memory_.words[own_].read.store(position, std::memory_order_seq_cst);
+    was_full_ =
+        was_full_ || memory_.words[other_].written.load(std::memory_order_seq_cst) - before == ring_size;
+  }
   return count;
 }
 

@@ -42,7 +42,7 @@ class ByteRings {
   // Returns how many of the bytes have found room; none: the other side has written what no side writes. The
   // other side is not woken.
   std::optional<std::size_t> write(std::span<const std::byte> bytes) { return write(std::span(&bytes, 1)); }
-  // The same of several pieces, behind each other: the other side sees them at once.
+  // The same of several pieces, behind each other: the other side sees them at once if they are short.
   std::optional<std::size_t> write(std::span<const std::span<const std::byte>> pieces);
   // After write() has found too little room: the other side wakes this one when there is more. True: there is
   // already.
