@@ -160,6 +160,7 @@ dlaunch_test(NAME rpc_agent_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunc
     runtime/rpc/function_times_test.cpp
     runtime/rpc/future_test.cpp
     runtime/rpc/link_test.cpp
+    runtime/rpc/looked_at_links_test.cpp
     runtime/rpc/looking_pays_test.cpp
     runtime/rpc/member_directory_test.cpp
     runtime/rpc/memory_offer_test.cpp

@@ -107,9 +107,8 @@ void Agent::on_event(std::uint64_t token, std::uint32_t events) {
   if (link->on_writable() && link->callee) peer(*link->callee).on_drained(*link);
   constexpr std::uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
   if ((events & (EPOLLIN | end)) != 0) read(link, (events & end) != 0);
-  if (!link->shares_memory()) return;
   // The other side has woken this one, and would not do it again.
-  if (link->stop_looking()) attend(link);
+  if (link->shares_memory() && link->stop_looking()) attend(link);
   if (may_look_) looked_at_.add(link);
 }
 

@@ -38,6 +38,7 @@ void Link::use(std::unique_ptr<ByteRings> rings) {
   const std::lock_guard lock(write_mutex_);
   owned_rings_ = std::move(rings);
   rings_.store(owned_rings_.get(), std::memory_order_release);
+  if (std::exchange(is_looked_at_socket_, false)) report_events();
 }
 
 void Link::watch() {
@@ -117,7 +118,7 @@ bool Link::on_writable() {
 // What the epoll is to report. The kernel reports room only to those that ask: a Unix socket would report it
 // after each message. REQUIRES: write_mutex_ is held.
 void Link::report_events() {
-  const std::uint32_t in = is_driven_ ? 0U : std::uint32_t{EPOLLIN};
+  const std::uint32_t in = is_looked_at_socket_ ? 0U : std::uint32_t{EPOLLIN};
   const std::uint32_t out = waits_for_room_ ? std::uint32_t{EPOLLOUT} : 0U;
   change(poll_, socket_.get(), token_, in | out, EPOLL_CTL_MOD);
 }
@@ -313,9 +314,38 @@ std::optional<std::string> Link::read_rings(ByteRings& rings, std::vector<RpcMes
 // --- Waiting
 // -----------------------------------------------------------------------------------------------------
 
+void Link::look() {
+  if (ByteRings* const way = rings()) return way->look();
+  look_at_socket(true);
+}
+
+// The epoll reports what is there already.
+bool Link::stop_looking() {
+  if (ByteRings* const way = rings()) return way->sleep_elsewhere();
+  look_at_socket(false);
+  return false;
+}
+
+void Link::look_at_socket(bool on) {
+  const std::lock_guard lock(write_mutex_);
+  if (std::exchange(is_looked_at_socket_, on) != on) report_events();
+}
+
 bool Link::has_something() const {
-  const ByteRings& way = *rings();
-  return way.has_bytes() || (waits_for_room_ && way.has_room());
+  const ByteRings* const way = rings();
+  if (!way) return await_socket(std::chrono::milliseconds(0)) == POLLIN;  // an end is reported by the epoll
+  return way->has_bytes() || (waits_for_room_ && way->has_room());
+}
+
+// Until there is something to read. Returns what poll() reports of the connection: without an end 0 or
+// POLLIN.
+short Link::await_socket(std::chrono::milliseconds limit) const {
+  const SideLinks* const sides = sides_.load(std::memory_order_acquire);
+  std::array<pollfd, 2> arrived{
+      {{socket_.get(), POLLIN | POLLRDHUP, 0}, {sides ? sides->ready() : -1, POLLIN, 0}}};
+  const int count = ::poll(arrived.data(), sides ? 2 : 1, static_cast<int>(limit.count()));
+  if (count <= 0) return 0;
+  return static_cast<short>(arrived[0].revents | arrived[1].revents);
 }
 
 void Link::drive(const Handler& handler, const Driving& driving) {
@@ -358,22 +388,26 @@ void Link::drive_rings(ByteRings& rings, const Handler& handler, const Driving& 
 }
 
 void Link::drive_socket(const Handler& handler, const Driving& driving) {
-  const auto drive = [&](bool on) {
-    const std::lock_guard lock(write_mutex_);
-    is_driven_ = on;
-    report_events();
-  };
-  drive(true);
-  while (!ended_ && !driving.done() && !has_passed(driving.until)) {
-    const SideLinks* const sides = sides_.load(std::memory_order_acquire);
-    std::array<pollfd, 2> arrived{
-        {{socket_.get(), POLLIN | POLLRDHUP, 0}, {sides ? sides->ready() : -1, POLLIN, 0}}};
-    const auto left = std::min<std::chrono::milliseconds>(time_left(driving.until), sleep_limit);
-    if (::poll(arrived.data(), arrived.size(), static_cast<int>(left.count())) <= 0) continue;
-    if ((arrived[0].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) hung_up_ = true;
+  look_at_socket(true);
+  const bool looks = driving.may_look && looking_pays_.next();
+  bool has_slept = false;
+  Deadline looks_end = std::chrono::steady_clock::now() + spin_limit;
+  while (!ended_ && !driving.done()) {
+    const Deadline now = std::chrono::steady_clock::now();
+    const bool sleeps = !looks || now >= looks_end;
+    if (sleeps && now >= driving.until) break;
+    has_slept = has_slept || sleeps;
+    const auto limit = sleeps ? std::min<std::chrono::milliseconds>(time_left(driving.until), sleep_limit)
+                              : std::chrono::milliseconds(0);
+    const short arrived = await_socket(limit);
+    if (arrived == 0) continue;
+    if ((arrived & (POLLRDHUP | POLLHUP | POLLERR)) != 0) hung_up_ = true;
     read_all(handler);
+    looks_end = std::chrono::steady_clock::now() + spin_limit;
   }
-  drive(false);  // the epoll reports what is there
+  if (looks) has_slept ? looking_pays_.found_nothing() : looking_pays_.found();
+  if (!ended_ && driving.comes_back && driving.comes_back()) return;
+  look_at_socket(false);
 }
 
 // --- Ending

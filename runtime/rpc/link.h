@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -81,7 +82,7 @@ class Link {
     FunctionRef<bool()> done;
     Deadline until;
     bool may_look = false;  // for some time before it sleeps
-    // With memory, at the end: whether a thread will look again, or call stop_looking(), within a moment.
+    // At the end: whether a thread will look again, or call stop_looking(), within a moment.
     FunctionRef<bool()> comes_back = {};
   };
   void drive(const Handler& handler, const Driving& driving);
@@ -92,14 +93,15 @@ class Link {
     return drives != std::exchange(drives_before_, drives);
   }
 
-  // --- With memory, for a thread that looks at several connections
+  // --- For a thread that looks at several connections
 
-  // From now on the other side need not wake this one.
-  void look() { rings()->look(); }
-  // Whether there is something to read, or room that was waited for.
+  // From now on the other side need not wake this one, nor the epoll a thread.
+  void look();
+  // Whether there is something to read, or, with memory, room that was waited for.
   [[nodiscard]] bool has_something() const;
-  // From now on the other side wakes this one by the epoll. True: there is something already.
-  bool stop_looking() { return rings()->sleep_elsewhere(); }
+  // From now on a thread is woken by the epoll. True: there is something already, which the epoll does not
+  // report.
+  bool stop_looking();
   // For those that keep lists of such connections.
   std::atomic<bool> is_looked_at = false;
   std::atomic<bool> is_left = false;
@@ -149,6 +151,8 @@ class Link {
   void stop_reading(const Handler& handler);
   void drive_rings(ByteRings& rings, const Handler& handler, const Driving& driving);
   void drive_socket(const Handler& handler, const Driving& driving);
+  void look_at_socket(bool on);
+  [[nodiscard]] short await_socket(std::chrono::milliseconds limit) const;
 
   const Descriptor socket_;
   const int poll_;
@@ -164,7 +168,7 @@ class Link {
   SendQueue queue_;
   std::atomic<bool> waits_for_room_ = false;
   bool broken_ = false;
-  bool is_driven_ = false;             // and so the epoll need not report what arrives
+  bool is_looked_at_socket_ = false;   // so the epoll need not report what arrives
   std::atomic<bool> is_held_ = false;  // release() comes
 
   std::atomic<int> read_requests_ = 0;

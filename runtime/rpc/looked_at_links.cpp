@@ -1,6 +1,8 @@
 #include "runtime/rpc/looked_at_links.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <utility>
 
 #include "runtime/base/quick_clock.h"
@@ -9,8 +11,11 @@
 namespace dlaunch::internal {
 
 void LookedAtLinks::add(const std::shared_ptr<Link>& link) {
-  if (link->is_looked_at.exchange(true)) return;
   const std::lock_guard lock(mutex_);
+  if (link->is_looked_at) return;
+  const auto is_socket = [](const std::shared_ptr<Link>& one) { return !one->shares_memory(); };
+  if (is_socket(link) && std::ranges::count_if(links_, is_socket) >= std::ptrdiff_t{most_sockets}) return;
+  link->is_looked_at = true;
   links_.push_back(link);
 }
 
@@ -32,12 +37,17 @@ void LookedAtLinks::look(const FunctionRef<bool()>& is_needed, const FunctionRef
   if (links.empty()) return;
   is_looking_ = true;
   ++looks_;
-  for (const auto& link : links) link->look();
+  bool all_share_memory = true;
+  for (const auto& link : links) {
+    link->look();
+    all_share_memory = all_share_memory && link->shares_memory();
+  }
+  const int looks = all_share_memory ? looks_per_clock : 1;
   Deadline until = QuickClock::now() + spin_limit;
   bool has_passed = false;
   while (!has_passed && !is_needed()) {
     bool has_some = false;
-    for (int i = 0; i < looks_per_clock && !has_some; ++i) {
+    for (int i = 0; i < looks && !has_some; ++i) {
       processor_pause();
       for (const auto& link : links) {
         if (!link->has_something()) continue;

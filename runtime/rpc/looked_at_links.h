@@ -1,8 +1,10 @@
-// The connections through memory on which something has come a moment ago. A thread that would sleep looks at
-// them for a while first, so that nobody need wake it.
+// The connections on which something has come a moment ago. A thread that would sleep looks at them for a
+// while first, so that nobody need wake it: to wake a thread takes longer than a call, above all if its
+// processor has nothing else to do.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -17,6 +19,10 @@ namespace dlaunch::internal {
 // Any thread.
 class LookedAtLinks {
  public:
+  // Sockets at most: to look at one takes a system call.
+  static constexpr std::size_t most_sockets = 4;
+
+  // Does nothing if it is one socket too many.
   void add(const std::shared_ptr<Link>& link);
   void remove(const std::shared_ptr<Link>& link);
 

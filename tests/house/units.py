@@ -120,7 +120,6 @@ RUNTIME_COVERED_BY = {
     "runtime/rpc/agent_calls": "runtime/rpc/agent_test.cpp",
     "runtime/rpc/agent_connections": "runtime/rpc/agent_test.cpp",
     "runtime/rpc/device_hooks": "runtime/torch/device_maps_test.cpp",
-    "runtime/rpc/looked_at_links": "runtime/rpc/agent_test.cpp",
     "runtime/api/c_api_bindings": "runtime/api/c_bindings_test.c",
     "runtime/api/c_api_groups": "runtime/api/c_api_test.c",
     "runtime/api/c_api_stores": "runtime/api/c_stores_test.c",

@@ -172,6 +172,19 @@ TEST_P(Links, AThreadReadsUntilItIsDone) {
   EXPECT_EQ(ends_, std::vector<std::string>{"the connection was closed"});
 }
 
+TEST_P(Links, TheEpollReportsNothingOfOneThatIsLookedAt) {
+  links_[1]->watch();
+  links_[1]->look();
+  EXPECT_FALSE(links_[1]->has_something());
+  links_[0]->send({PartHead::request, 1, "one"});
+  EXPECT_TRUE(links_[1]->has_something());
+  epoll_event event{};
+  EXPECT_EQ(epoll_wait(poll_.get(), &event, 1, 0), 0);
+  if (links_[1]->stop_looking()) read(*links_[1], false);
+  run_until(1);
+  EXPECT_EQ(arrived_.size(), 1U);
+}
+
 TEST_P(Links, FlushWritesWhatFits) {
   links_[0]->send({PartHead::request, 1, std::string(3'000'000, 'x')});
   links_[0]->flush(deadline_after(std::chrono::milliseconds(5)));  // nobody reads
