@@ -109,6 +109,7 @@ dlaunch_test(NAME shared_collectives_test THREADED LABELS runtime TIMEOUT 120 LI
     runtime/shared_memory/memory_limit_test.cpp
     runtime/shared_memory/message_rings_test.cpp
     runtime/shared_memory/processors_test.cpp
+    runtime/shared_memory/rank_processors_test.cpp
     runtime/shared_memory/segment_test.cpp
     runtime/shared_memory/shared_heap_test.cpp)
 

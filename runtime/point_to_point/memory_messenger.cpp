@@ -34,7 +34,6 @@ std::vector<Work> ended_receives(std::size_t ranks) {
 MemoryMessenger::MemoryMessenger(Transport& transport, MessageRings& rings)
     : transport_(transport),
       rings_(rings),
-      has_core_(rings.members().size() <= usable_processors()),
       received_from_(ended_receives(static_cast<std::size_t>(transport.size()))),
       protocol_(transport, rings) {}
 
@@ -72,7 +71,7 @@ Work MemoryMessenger::send(const Tensor& tensor, int dst, Tag tag, Deadline dead
 }
 
 Work MemoryMessenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline, bool async) {
-  if (!async && has_core_ && src >= 0 && src != transport_.rank() && spin_for_next(tensor, src, tag))
+  if (!async && rings_.has_core() && src >= 0 && src != transport_.rank() && spin_for_next(tensor, src, tag))
     return received_from_[static_cast<std::size_t>(src)];
   const WorkSource source;
   {
@@ -150,13 +149,13 @@ void MemoryMessenger::wait_for(const Work& work) {
   if (work.is_completed()) return;
   const Polling polling(*this);
   read_all();
-  if (has_core_ ? spin_for(work) : yield_for(work)) return;
+  if (rings_.has_core() ? spin_for(work) : yield_for(work)) return;
   const WaitRecord waiting;
   for (;;) {
     const std::uint32_t seen = rings_.rings_seen();
     poll();
     if (work.is_completed()) return;
-    if (has_core_) rings_.part_from_others();
+    if (rings_.has_core()) rings_.part_from_others();
     rings_.sleep(seen, next_deadline(), [&] { return has_work() || work.is_completed(); });
   }
 }

@@ -85,7 +85,6 @@ class MemoryMessenger {
 
   Transport& transport_;
   MessageRings& rings_;
-  const bool has_core_;                    // each rank can have a processor of its own
   const std::vector<Work> received_from_;  // by rank: of a receive that has ended
 
   std::atomic<int> pollers_ = 0;

@@ -35,7 +35,7 @@ GroupMemory::GroupMemory(std::shared_ptr<Segment> segment, std::vector<int> memb
       check_(std::move(check)),
       own_(&segment_->control(self)),
       staging_of_all_groups_(staging_of_all_groups),
-      has_core_(members_.size() <= usable_processors()),
+      processors_(segment_->processors(), members_.size(), usable_processors()),
       token_(random_u64() | 1U) {}
 
 GroupMemory::~GroupMemory() { forget_staging(); }
@@ -62,7 +62,8 @@ void GroupMemory::take_control_memory() {
   std::size_t none = 0;
   with_memory(reinterpret_cast<std::byte*>(own_) - before, before + sizeof(shared::Control), none);
   const ProcessMemory self = ProcessMemory::own(token_);
-  if (!has_core_) own().bell.scheduling_group.store(scheduling_group(), std::memory_order_relaxed);
+  if (!processors_.suffice())
+    own().bell.scheduling_group.store(scheduling_group(), std::memory_order_relaxed);
   own().origin.process = self.process;
   own().origin.token_address = self.token_address;
   own().origin.token.store(self.token, std::memory_order_release);
@@ -242,7 +243,7 @@ void GroupMemory::interrupt() noexcept {
 
 void GroupMemory::await(const Awaited& awaited) {
   if (awaited.is_here()) return;
-  if (has_core_) {
+  if (processors_.suffice()) {
     for (int i = 0; i < first_looks; ++i) {
       processor_pause();
       if (awaited.is_here()) return;
@@ -254,7 +255,7 @@ void GroupMemory::await(const Awaited& awaited) {
 void GroupMemory::await_long(const Awaited& awaited) {
   checked_ = interrupts_.load(std::memory_order_acquire) - 1;  // an earlier interrupt may concern this peer
   if (look(awaited)) return;
-  if (has_core_) {
+  if (processors_.suffice()) {
     const Deadline until = std::min(deadline_, std::chrono::steady_clock::now() + spin_limit);
     do {
       for (int i = 0; i < looks_per_clock; ++i) {
@@ -262,8 +263,7 @@ void GroupMemory::await_long(const Awaited& awaited) {
         if (look(awaited)) return;
       }
     } while (!has_passed(until));
-  }
-  if (can_yield_to(awaited.peer)) {
+  } else if (can_yield_to(awaited.peer)) {
     for (int i = 0; i < yields_before_sleep; ++i) {
       sched_yield();
       if (look(awaited)) return;
@@ -275,7 +275,6 @@ void GroupMemory::await_long(const Awaited& awaited) {
   }
 }
 
-// A rank with a processor of its own has no reason to.
 bool GroupMemory::can_yield_to(std::size_t peer) const {
   const std::uint32_t ours = own().bell.scheduling_group.load(std::memory_order_relaxed);
   return ours != 0 && segment_->control(peer).bell.scheduling_group.load(std::memory_order_relaxed) == ours;
@@ -300,7 +299,7 @@ bool GroupMemory::look(const Awaited& awaited) {
 
 void GroupMemory::sleep(const Awaited& awaited) {
   shared::Bell& bell = own().bell;
-  if (has_core_) part_from(awaited.peer);
+  if (processors_.suffice()) part_from(awaited.peer);
   struct Announced {
     std::atomic<std::uint32_t>& awaited;
     ~Announced() { awaited.store(0, std::memory_order_relaxed); }

@@ -12,6 +12,7 @@
 
 #include "dlaunch/backend.h"
 #include "runtime/shared_memory/direct_read.h"
+#include "runtime/shared_memory/rank_processors.h"
 #include "runtime/shared_memory/segment.h"
 
 #if defined(__x86_64__)
@@ -150,7 +151,7 @@ class GroupMemory {
   shared::Control* const own_;
   // Of the library that made this object: the program's and a module's code both count there.
   std::atomic<std::size_t>& staging_of_all_groups_;
-  const bool has_core_;  // each rank can have a processor of its own
+  RankProcessors processors_;
 
   const std::uint64_t token_;  // see ProcessMemory
   bool may_read_directly_ = true;

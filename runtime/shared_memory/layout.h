@@ -50,7 +50,7 @@
 
 namespace dlaunch::internal::shared {
 
-inline constexpr std::uint64_t magic = 0x354d4853484c44;  // "DLHSHM5"; changes with the layout
+inline constexpr std::uint64_t magic = 0x364d4853484c44;  // "DLHSHM6"; changes with the layout
 inline constexpr std::size_t page_size = 4096;
 
 // Calls whose short data exist at once.
@@ -77,6 +77,16 @@ struct Header {
   std::uint64_t identity;   // drawn for this segment; not 0
   std::uint64_t heap_part;  // bytes of each rank's heap, whole pages; 0: there is no heap
 };
+
+// In the header's page: on which processors the processes run that have mapped the segment. All write it; it
+// decides only how a rank waits (rank_processors.h).
+struct Processors {
+  static constexpr std::size_t most = 1024;
+  std::atomic<std::uint64_t> sets[most / 64];  // one bit each
+  std::atomic<std::uint64_t> processes;        // whose processors are there
+};
+inline constexpr std::size_t processors_at = page_size / 2;
+static_assert(processors_at + sizeof(Processors) <= page_size);
 
 // Words of a call that all ranks must agree on.
 struct Fingerprint {

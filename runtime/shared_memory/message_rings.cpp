@@ -49,6 +49,7 @@ MessageRings::MessageRings(std::shared_ptr<Segment> segment, std::vector<int> me
       self_(static_cast<std::size_t>(members_[place])),
       own_(&segment_->control(place)),
       ring_size_(shared::ring_size(segment_->ranks())),
+      processors_(segment_->processors(), members_.size(), usable_processors()),
       outward_(static_cast<std::size_t>(members_.back()) + 1),
       inward_(outward_.size()) {
   for (std::size_t i = 0; i < members_.size(); ++i) {

@@ -13,6 +13,7 @@
 
 #include "dlaunch/backend.h"
 #include "runtime/shared_memory/futex.h"
+#include "runtime/shared_memory/rank_processors.h"
 #include "runtime/shared_memory/segment.h"
 
 namespace dlaunch::internal {
@@ -61,6 +62,8 @@ class MessageRings {
 
   // --- Waiting, any thread
 
+  // Whether each rank can have a processor of its own.
+  [[nodiscard]] bool has_core() { return processors_.suffice(); }
   // Whether some rank, or that rank, has put a record that is not removed.
   [[nodiscard]] bool has_records() const;
   [[nodiscard]] bool has_records_of(std::size_t from) const {
@@ -152,6 +155,7 @@ class MessageRings {
   const std::size_t self_;
   shared::Control* const own_;
   const std::size_t ring_size_;
+  RankProcessors processors_;
   std::atomic<std::uint32_t> interrupts_ = 0;
   std::atomic<bool> has_own_memory_ = false;
   bool may_read_directly_ = true;

@@ -12,6 +12,16 @@ std::size_t usable_processors() {
   return sched_getaffinity(0, sizeof usable, &usable) == 0 ? static_cast<std::size_t>(CPU_COUNT(&usable)) : 1;
 }
 
+ProcessorSet usable_processor_set() {
+  ProcessorSet set{};
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return set;
+  for (std::size_t i = 0; i < CPU_SETSIZE && i / 64 < set.size(); ++i) {
+    if (CPU_ISSET(i, &usable)) set[i / 64] |= std::uint64_t{1} << i % 64;
+  }
+  return set;
+}
+
 std::uint32_t scheduling_group() {
   constexpr std::uint32_t only_one = 1;
   int enabled = 0;
@@ -33,6 +43,14 @@ void leave_processor(std::uint32_t processor) {
   CPU_CLR(processor - 1, &others);
   if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
   sched_setaffinity(0, sizeof usable, &usable);
+}
+
+void avoid_processor(std::uint32_t processor) {
+  cpu_set_t others;
+  CPU_ZERO(&others);
+  for (std::size_t i = 0; i < CPU_SETSIZE; ++i) CPU_SET(i, &others);
+  if (processor > 0 && processor <= CPU_SETSIZE) CPU_CLR(processor - 1, &others);
+  sched_setaffinity(0, sizeof others, &others);  // the kernel leaves out what there is not
 }
 
 }  // namespace dlaunch::internal

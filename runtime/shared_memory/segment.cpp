@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/shared_memory/processors.h"
 #include "store/base/random.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -105,6 +106,7 @@ std::shared_ptr<Segment> Segment::map(int fd, std::size_t ranks, std::string& wh
   madvise(memory, size, MADV_DONTFORK);
   madvise(memory, size, MADV_DONTDUMP);
   std::shared_ptr<Segment> segment(new Segment(static_cast<std::byte*>(memory), header));
+  segment->add_processors();
   known = segment;
   return segment;
 }
@@ -115,11 +117,20 @@ std::size_t Segment::mapped_size(const shared::Header& header) {
 
 Segment::Segment(std::byte* memory, const shared::Header& header)
     : memory_(memory),
+      processors_(reinterpret_cast<shared::Processors*>(memory + shared::processors_at)),
       ranks_(header.ranks),
       identity_(header.identity),
       heap_part_(header.heap_part),
       eager_at_(shared::eager_at(ranks_)),
       staging_at_(shared::staging_at(ranks_)) {}
+
+// Those of this process.
+void Segment::add_processors() {
+  const ProcessorSet usable = usable_processor_set();
+  for (std::size_t i = 0; i < usable.size(); ++i)
+    processors_->sets[i].fetch_or(usable[i], std::memory_order_relaxed);
+  processors_->processes.fetch_add(1, std::memory_order_release);
+}
 
 Segment::~Segment() {
   munmap(

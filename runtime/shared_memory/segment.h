@@ -38,6 +38,7 @@ class Segment {
   [[nodiscard]] std::size_t ranks() const { return ranks_; }
   [[nodiscard]] std::uint64_t identity() const { return identity_; }
 
+  [[nodiscard]] const shared::Processors& processors() const { return *processors_; }
   [[nodiscard]] shared::Control& control(std::size_t rank) const {
     return reinterpret_cast<shared::Control*>(memory_ + shared::controls_at())[rank];
   }
@@ -60,10 +61,12 @@ class Segment {
 
  private:
   Segment(std::byte* memory, const shared::Header& header);
+  void add_processors();
   // Of the mapping: all but the heap, and the heap's first page.
   static std::size_t mapped_size(const shared::Header& header);
 
   std::byte* const memory_;
+  shared::Processors* const processors_;
   const std::size_t ranks_;
   const std::uint64_t identity_;
   const std::size_t heap_part_;
