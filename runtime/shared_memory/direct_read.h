@@ -27,8 +27,9 @@ bool read_directly(const ProcessMemory& from, std::uint64_t address, std::byte* 
 // Whether other processes could read the first and the last byte of this process's memory there.
 bool is_readable_directly(const std::byte* begin, std::size_t size);
 
-// Whether one copy by the kernel takes less time here than two by the program, measured once with this
-// process's own memory. Takes some 100 microseconds the first time.
+// Whether one copy by the kernel takes less time here than two by the program, or DLAUNCH_SHM_DIRECT is 1.
+// Measured once with this process's own memory and two processors. Takes some 500 microseconds the first
+// time, and longer if no other processor is free.
 bool direct_reads_are_faster();
 
 }  // namespace dlaunch::internal

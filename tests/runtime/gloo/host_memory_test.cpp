@@ -55,7 +55,7 @@ TEST(HostMemory, RanksOfAHostShareMemory) {
 
 TEST(HostMemory, WithoutDirectReadsTheResultsAreTheSame) {
   const auto results = run_processes(memory_ranks, [](int rank) {
-    if (rank == 1) setenv("DLAUNCH_SHM_DIRECT", "0", 1);
+    setenv("DLAUNCH_SHM_DIRECT", rank == 1 ? "0" : "1", 1);
     return sum_over("gloo");
   });
   for (const auto& result : results) EXPECT_EQ(result.said, "shared");

@@ -152,6 +152,7 @@ TEST_P(SharedKill, SurvivorsNameTheRankAndGoOn) {
   const ProcessBarrier ready(killed_ranks);
   const auto results = run_processes(killed_ranks, [&](int rank) -> std::string {
     if (seed % 2 == 1 && rank == static_cast<int>(seed / 2 % killed_ranks)) setenv("DLAUNCH_SHM", "0", 1);
+    if (seed % 4 < 2) setenv("DLAUNCH_SHM_DIRECT", "1", 1);  // also if it takes longer here
     dlaunch::init_process_group();
     Operations operations(rank, seed);
     ready.meet();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <thread>
 
 namespace dlaunch::internal {
 namespace {
@@ -39,6 +40,23 @@ TEST(Processors, AThreadThatMayUseOnlyOneStays) {
   leave_processor(here);
   EXPECT_EQ(current_processor(), here);
   EXPECT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+// Also one whose process may use only that processor.
+TEST(Processors, AThreadAvoidsTheOneThatIsNamed) {
+  if (usable_processors() < 2) GTEST_SKIP() << "this machine has one processor";
+  std::thread([] {
+    const std::uint32_t here = current_processor();
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(here - 1, &one);
+    EXPECT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    avoid_processor(here);
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_NE(current_processor(), here);
+      std::this_thread::yield();
+    }
+  }).join();
 }
 
 // Linux groups threads by session, if it does.
