@@ -57,12 +57,14 @@ MemoryMessenger::~MemoryMessenger() {
 // other operations, while the program expects the call to return at once.
 Work MemoryMessenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline, bool async) {
   std::optional<WorkSource> source;
+  std::optional<Polling> polling;
   {
     Settling settling(*this);
     const std::lock_guard lock(mutex_);
     if (!async) protocol_.progress(settling.outcome);
     if (!protocol_.send_at_once(tensor, dst, tag, settling.outcome)) {
       source.emplace();
+      if (!async) polling.emplace(*this);
       protocol_.send_rts({tensor, dst, tag, deadline, *source});
     }
     ensure_thread(async, settling.outcome);
@@ -74,6 +76,8 @@ Work MemoryMessenger::recv(const Tensor& tensor, int src, Tag tag, Deadline dead
   if (!async && rings_.has_core() && src >= 0 && src != transport_.rank() && spin_for_next(tensor, src, tag))
     return received_from_[static_cast<std::size_t>(src)];
   const WorkSource source;
+  std::optional<Polling> polling;
+  if (!async) polling.emplace(*this);
   {
     Settling settling(*this);
     const std::lock_guard lock(mutex_);
@@ -98,11 +102,11 @@ Work MemoryMessenger::finish(const WorkSource& source, bool async) {
   return work;
 }
 
-// The thread runs if an asynchronous operation is under way, or something waits for room that no call may
-// wait for. With mutex_ held.
+// The thread runs if an asynchronous operation is under way, or something waits for room and no call polls.
+// It is not woken for a call that waits: it would take the processor from it. With mutex_ held.
 void MemoryMessenger::ensure_thread(bool async, MemoryProtocol::Outcome& outcome) {
   try {
-    if (async ? protocol_.is_busy() : protocol_.has_waiting()) thread_.start();
+    if (async ? protocol_.is_busy() : pollers_ == 0 && protocol_.has_waiting()) thread_.start();
   } catch (...) {
     protocol_.end(std::current_exception(), outcome);
   }
@@ -140,7 +144,9 @@ void MemoryMessenger::read_all() {
 
 MemoryMessenger::Polling::~Polling() {
   if (--here_.pollers_ > 0) return;
+  Settling settling(here_);
   const std::lock_guard lock(here_.mutex_);
+  here_.ensure_thread(false, settling.outcome);
   here_.changed_.notify_all();
 }
 
