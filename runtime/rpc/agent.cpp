@@ -74,6 +74,8 @@ Agent::Agent(const Options& options)
   if (!timer_.is_open()) throw DistBackendError("cannot make a timer for remote calls");
   Listener listener = listen_at(options.address);
   self_.devices = options.devices;
+  self_.processors = usable_processor_set();
+  processors_ = self_.processors;
   self_.contact = {random_bytes(process_id_size), options.address, listener.port, random_bytes(key_size)};
   listener_.emplace(std::move(listener.socket));
   if (on_host_) host_listener_.emplace(listen_on_host(self_.contact.id));
@@ -87,8 +89,8 @@ void Agent::start(const std::vector<WorkerContact>& workers, Serve serve, Observ
   threads_->watch(listener_->get(), listener_token);
   if (host_listener_ && host_listener_->is_open())
     threads_->watch(host_listener_->get(), host_listener_token);
-  neighbours_ = static_cast<std::size_t>(std::ranges::count(workers, self_.host, &WorkerContact::host));
-  may_look_ = neighbours_ <= usable_processors();
+  for (const WorkerContact& worker : workers)
+    if (worker.host == self_.host) add_neighbours(1, worker.processors);
   threads_->start([self = shared_from_this()](std::uint64_t token,
                                               std::uint32_t events) { self->on_event(token, events); },
                   [this](const FunctionRef<bool()>& is_needed) { look(is_needed); });

@@ -75,7 +75,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   // What is known of the worker, which stays valid. REQUIRES: as for call().
   [[nodiscard]] const WorkerContact& worker(std::uint32_t id) { return peer(id).worker(); }
   // A worker that has come later.
-  void learn(const WorkerContact& worker) { (void)peer(worker.id).learn(worker); }
+  void learn(const WorkerContact& worker);
   [[nodiscard]] bool knows(std::uint32_t id) const {
     const Peer* const known = peers_.find(id);
     return known != nullptr && !known->worker().name.empty();
@@ -161,6 +161,7 @@ class Agent : public std::enable_shared_from_this<Agent> {
   void connect_now(Peer& peer);
   std::shared_ptr<Link> make_link(const WorkerContact& worker);
   void on_unreachable(Peer& peer, const std::string& why);
+  void add_neighbours(std::size_t count, const ProcessorSet& processors);
   bool on_hello(const std::shared_ptr<Link>& link, std::string_view bytes);
   void done(std::uint64_t calls);
   bool wait_until_few(std::uint64_t few, Deadline deadline, const LossCheck& check);
@@ -188,9 +189,12 @@ class Agent : public std::enable_shared_from_this<Agent> {
   PendingConnections pending_;
   CallTable calls_to_self_;
 
+  // Known workers of this host, and the processors that they may use together.
+  std::size_t neighbours_ = 0;
+  ProcessorSet processors_ = {};
+
   LookedAtLinks looked_at_;
-  std::atomic<std::size_t> neighbours_ = 0;  // known workers of this host
-  std::atomic<bool> may_look_ = false;       // there are enough processors for them
+  std::atomic<bool> may_look_ = false;  // there is a processor for each of them
   FunctionTimes times_;
 
   std::mutex timer_mutex_;

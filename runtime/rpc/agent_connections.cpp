@@ -129,6 +129,19 @@ Peer& Agent::peer(std::uint32_t id) {
                           : peers_.add({.name = "", .id = id, .host = "", .contact = {}, .rank = id}, hooks_);
 }
 
+void Agent::learn(const WorkerContact& worker) {
+  (void)peer(worker.id).learn(worker);
+  if (worker.host == self_.host) add_neighbours(0, worker.processors);
+}
+
+// Those that are bound may be bound to processors of their own.
+void Agent::add_neighbours(std::size_t count, const ProcessorSet& processors) {
+  const std::lock_guard lock(mutex_);
+  neighbours_ += count;
+  add_to(processors_, processors);
+  may_look_ = neighbours_ <= size_of(processors_);
+}
+
 // False: the bytes are not those of a worker of this group.
 bool Agent::on_hello(const std::shared_ptr<Link>& link, std::string_view bytes) {
   const std::optional<Hello> hello = parse_hello(bytes);
@@ -139,7 +152,7 @@ bool Agent::on_hello(const std::shared_ptr<Link>& link, std::string_view bytes) 
   Peer& from = peer(worker.id);
   const bool is_new = from.worker().name.empty();
   if (!from.learn(worker)) return false;
-  if (is_new && worker.host == self_.host) may_look_ = ++neighbours_ <= usable_processors();
+  if (is_new && worker.host == self_.host) add_neighbours(1, {});
   link->caller = worker.id;
   return add_pair(link);
 }

@@ -77,6 +77,7 @@ std::string to_text(const WorkerContact& worker) {
       .u32(worker.rank)
       .u32(static_cast<std::uint32_t>(worker.pid));
   write(writer, worker.devices);
+  for (const std::uint64_t word : worker.processors) writer.u64(word);
   return bytes;
 }
 
@@ -90,6 +91,7 @@ std::optional<WorkerContact> parse_worker_contact(const std::string& text) {
   worker.rank = reader.u32();
   worker.pid = static_cast<std::int32_t>(reader.u32());
   worker.devices = read_devices(reader);
+  for (std::uint64_t& word : worker.processors) word = reader.u64();
   if (!reader.done() || !contact || !why_no_worker_name(worker.name).empty()) return std::nullopt;
   worker.contact = *contact;
   return worker;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/shared_memory/processors.h"
 #include "runtime/sockets/handshake.h"
 
 namespace dlaunch::internal {
@@ -30,6 +31,7 @@ struct WorkerContact {
   std::uint32_t rank = 0;  // its id, unless it has taken the rank over from a worker that is gone
   std::int32_t pid = 0;
   WorkerDevices devices = {};
+  ProcessorSet processors = {};  // that it may use
 
   bool operator==(const WorkerContact&) const = default;
 };

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <bit>
 #include <fstream>
 #include <string>
 
@@ -20,6 +21,16 @@ ProcessorSet usable_processor_set() {
     if (CPU_ISSET(i, &usable)) set[i / 64] |= std::uint64_t{1} << i % 64;
   }
   return set;
+}
+
+void add_to(ProcessorSet& set, const ProcessorSet& more) {
+  for (std::size_t i = 0; i < set.size(); ++i) set[i] |= more[i];
+}
+
+std::size_t size_of(const ProcessorSet& set) {
+  std::size_t size = 0;
+  for (const std::uint64_t word : set) size += static_cast<std::size_t>(std::popcount(word));
+  return size;
 }
 
 std::uint32_t scheduling_group() {

@@ -12,6 +12,8 @@ std::size_t usable_processors();
 // Which: one bit each.
 using ProcessorSet = std::array<std::uint64_t, 16>;
 ProcessorSet usable_processor_set();
+void add_to(ProcessorSet& set, const ProcessorSet& more);
+std::size_t size_of(const ProcessorSet& set);
 
 // The one on which the calling thread runs, from 1 on; 0: not known.
 std::uint32_t current_processor();

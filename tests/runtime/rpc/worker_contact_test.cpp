@@ -14,7 +14,8 @@ const WorkerContact ps{
     .contact = {std::string(process_id_size, 'i'), "10.0.0.1", 4711, std::string(key_size, 'k'), 0, 0},
     .rank = 2,
     .pid = 1234,
-    .devices = {2, {1, 0}, {{"a", {{0, 1}, {1, 0}}}, {"b", {}}}}};
+    .devices = {2, {1, 0}, {{"a", {{0, 1}, {1, 0}}}, {"b", {}}}},
+    .processors = {5, ~std::uint64_t{0}}};
 
 TEST(WorkerContact, IsReadAsItWasWritten) {
   EXPECT_EQ(parse_worker_contact(to_text(ps)), ps);
