@@ -86,32 +86,18 @@ class CollectiveBackend::Impl {
   // `body` does the work, with the call's Exchange or, among ranks that share memory, with its SharedCall, or
   // its HierarchicalCall if only some of them do.
   template <class Body>
-  Work start(const CollectiveFingerprint& fingerprint, const Operation& operation, Body body) {
+  Work start(const CollectiveFingerprint& fingerprint, const Operation& operation, const Body& body) {
     transport_->enter(operation.sequence);
-    auto attempt = [this, fingerprint, operation, body = std::move(body)] {
-      return error_of(fingerprint, operation, [&] {
-        GroupMemory* const memory = shared_memory();
-        if (const HostMap* const hosts = transport_->hosts()) {
-          const HierarchicalGroup group{*hosts, *transport_, memory, workspace_, orders_};
-          HierarchicalCall call(group, fingerprint, number_of(operation), operation.deadline);
-          body(call);
-        } else if (memory != nullptr) {
-          SharedCall call(*memory, workspace_, orders_, fingerprint, operation.deadline);
-          body(call);
-        } else {
-          Exchange exchange(*transport_, workspace_, fingerprint, number_of(operation), operation.deadline);
-          body(exchange);
-        }
-      });
-    };
     if (!operation.async) {
       std::exception_ptr error;
-      queue_.run([&] { error = attempt(); });
+      queue_.run([&] { error = attempt(fingerprint, operation, body); });
       if (error) std::rethrow_exception(error);
       return {};
     }
     const WorkSource source;
-    queue_.post({.finish = [source, attempt = std::move(attempt)] { complete(source, attempt()); }});
+    queue_.post({.finish = [this, source, fingerprint, operation, body] {
+      complete(source, attempt(fingerprint, operation, body));
+    }});
     return source.work();
   }
 
@@ -237,6 +223,25 @@ class CollectiveBackend::Impl {
   }
 
  private:
+  template <class Body>
+  std::exception_ptr attempt(const CollectiveFingerprint& fingerprint, const Operation& operation,
+                             const Body& body) {
+    return error_of(fingerprint, operation, [&] {
+      GroupMemory* const memory = shared_memory();
+      if (const HostMap* const hosts = transport_->hosts()) {
+        const HierarchicalGroup group{*hosts, *transport_, memory, workspace_, orders_};
+        HierarchicalCall call(group, fingerprint, number_of(operation), operation.deadline);
+        body(call);
+      } else if (memory != nullptr) {
+        SharedCall call(*memory, workspace_, orders_, fingerprint, operation.deadline);
+        body(call);
+      } else {
+        Exchange exchange(*transport_, workspace_, fingerprint, number_of(operation), operation.deadline);
+        body(exchange);
+      }
+    });
+  }
+
   // The exception of `part` of a call; null if it succeeds.
   template <class Part>
   std::exception_ptr error_of(const CollectiveFingerprint& fingerprint, const Operation& operation,

@@ -13,6 +13,7 @@ Tensor slice(const Tensor& whole, std::size_t begin, std::size_t count) {
 
 std::vector<Tensor> equal_parts(const Tensor& whole, std::size_t parts) {
   std::vector<Tensor> result;
+  result.reserve(parts);
   const std::size_t each = whole.numel() / parts;
   for (std::size_t i = 0; i < parts; ++i) result.push_back(slice(whole, i * each, each));
   return result;
