@@ -8,6 +8,7 @@
 #include <dlaunch/torch/sampler.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -18,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "mnist_net.h"
 
@@ -33,6 +35,17 @@ struct Options {
   std::string failure = "killed";  // or a "hook" that throws, or no "memory"
 };
 
+int number_in(std::string_view argument, const std::string& value, int least) {
+  int number = 0;
+  const char* const end = value.data() + value.size();
+  const auto [rest, error] = std::from_chars(value.data(), end, number);
+  if (error != std::errc() || rest != end || number < least) {
+    throw std::invalid_argument(std::string(argument) + " is not a number in its range, which begins with " +
+                                std::to_string(least));
+  }
+  return number;
+}
+
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -41,15 +54,15 @@ Options parse(int argc, char** argv) {
     const std::string_view name = argument.substr(0, equals);
     const std::string value(equals == std::string_view::npos ? "" : argument.substr(equals + 1));
     if (name == "--epochs")
-      options.epochs = std::stoi(value);
+      options.epochs = number_in(argument, value, 0);
     else if (name == "--batch-size")
-      options.batch = std::stoul(value);
+      options.batch = static_cast<std::size_t>(number_in(argument, value, 1));
     else if (name == "--checkpoint")
       options.checkpoint = value;
     else if (name == "--data")
       options.data = value;
     else if (name == "--fail-in-epoch")
-      options.fail_in_epoch = std::stoi(value);
+      options.fail_in_epoch = number_in(argument, value, 0);
     else if (name == "--failure" && (value == "killed" || value == "hook" || value == "memory"))
       options.failure = value;
     else

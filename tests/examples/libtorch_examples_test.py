@@ -34,6 +34,12 @@ class LibTorch(Training):
         self.assertLess(losses[2], 0.6 * losses[0], run)
         self.assertGreater(float(re.search(r"accuracy ([\d.]+) %", run.out).group(1)), 80, run)
 
+    def test_a_wrong_number_is_an_error_that_names_its_option(self):
+        for wrong in ("--epochs=abc", "--batch-size=0", "--fail-in-epoch="):
+            run = self.alone("train_mnist_torch", wrong)
+            self.assertNotEqual(run.code, 0, run)
+            self.assertIn(f"train_mnist_torch: {wrong} is not a number in its range", run.err)
+
     def test_a_rank_that_dies_in_backward_costs_one_epoch(self):
         data, checkpoint = self.little_data(1000), "--checkpoint=" + self.path("net.pt")
         run = self.launched(3, "train_mnist_torch", "--epochs=3", "--fail-in-epoch=1", data, checkpoint, restarts=1)
