@@ -150,10 +150,9 @@ MemoryMessenger::Polling::~Polling() {
   here_.changed_.notify_all();
 }
 
-// Handles what arrives until the Work has ended.
+// Handles what arrives until the Work has ended. REQUIRES: the caller has a Polling.
 void MemoryMessenger::wait_for(const Work& work) {
   if (work.is_completed()) return;
-  const Polling polling(*this);
   read_all();
   if (rings_.has_core() ? spin_for(work) : yield_for(work)) return;
   const WaitRecord waiting;

@@ -30,7 +30,7 @@ std::uint64_t address_of(const void* memory) {
 
 using Clock = std::chrono::steady_clock;
 
-// False: there is no thread for it.
+// Returns false if no thread can be started.
 bool run_on_another_processor(const auto& body) {
   try {
     start_thread([&, here = current_processor()] {
