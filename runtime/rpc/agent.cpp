@@ -117,7 +117,7 @@ void Agent::on_event(std::uint64_t token, std::uint32_t events) {
 void Agent::read(const std::shared_ptr<Link>& link, bool hung_up) {
   const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
   const auto on_end = [&](const std::string& why) { lose(link, why); };
-  link->on_readable(hung_up, {on_some, on_end});
+  link->read(hung_up, {on_some, on_end});
 }
 
 void Agent::drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& done, Deadline until) {
@@ -125,7 +125,7 @@ void Agent::drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& 
   const auto on_end = [&](const std::string& why) { lose(link, why); };
   const auto on_drained = [&] { peer(*link->callee).on_drained(*link); };
   bool will_come_back = false;
-  const auto comes_back = [&] { return will_come_back = may_look_ && times_.are_short(); };
+  const auto comes_back = [&] { return will_come_back = times_.are_short(); };
   link->drive({on_some, on_end, on_drained}, {done, until, may_look_, comes_back});
   if (!will_come_back) return;
   looked_at_.leave(link);
@@ -134,9 +134,7 @@ void Agent::drive(const std::shared_ptr<Link>& link, const FunctionRef<bool()>& 
 
 void Agent::attend(const std::shared_ptr<Link>& link) {
   if (link->on_writable() && link->callee) peer(*link->callee).on_drained(*link);
-  const auto on_some = [&](std::vector<RpcMessage>& messages) { on_messages(link, messages); };
-  const auto on_end = [&](const std::string& why) { lose(link, why); };
-  link->read(false, {on_some, on_end});
+  read(link, false);
 }
 
 void Agent::look(const FunctionRef<bool()>& is_needed) {

@@ -89,12 +89,12 @@ std::shared_ptr<Link> Agent::make_link(const WorkerContact& worker) {
     socket.emplace(dial(there, pair, deadline, check, std::chrono::milliseconds(0)));
     prepare(socket->get());
   }
-  std::unique_ptr<ByteRings> rings =
+  std::unique_ptr<SharedRings> shared =
       within_host ? offer_memory(socket->get(), in_memory_, deadline, check) : nullptr;
   std::shared_ptr<Link> link = add_link(std::move(*socket), worker.id, Link::Offer::none);
   link->within_host = within_host;
   link->pair = pair;
-  if (rings) link->use(std::move(rings));
+  if (shared) link->use(std::move(shared));
   return link;
 }
 

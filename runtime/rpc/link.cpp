@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -13,7 +14,6 @@
 #include <utility>
 
 #include "runtime/base/deadline.h"
-#include "runtime/rpc/memory_offer.h"
 #include "runtime/shared_memory/futex.h"
 #include "runtime/shared_memory/segment.h"
 
@@ -34,10 +34,11 @@ Link::~Link() {
   if (owned_sides_) owned_sides_->end();
 }
 
-void Link::use(std::unique_ptr<ByteRings> rings) {
+void Link::use(std::unique_ptr<SharedRings> shared) {
   const std::lock_guard lock(write_mutex_);
-  owned_rings_ = std::move(rings);
-  rings_.store(owned_rings_.get(), std::memory_order_release);
+  shared_ = std::move(shared);
+  change(poll_, shared_->own_event.get(), token_, EPOLLIN, EPOLL_CTL_ADD);
+  rings_.store(shared_->rings.get(), std::memory_order_release);
   if (std::exchange(is_looked_at_socket_, false)) report_events();
 }
 
@@ -182,7 +183,7 @@ std::optional<std::size_t> Link::put_some(ByteRings& rings,
   for (const auto piece : pieces) size += piece.size();
   const std::optional<std::size_t> put = rings.write(pieces);
   if (put && *put < size) waits_for_room_ = true;
-  if (put && rings.wake_other()) wake_by_socket();
+  if (put && rings.wake_other()) wake_by_event();
   return put;
 }
 
@@ -192,11 +193,7 @@ void Link::break_off() {
   shutdown(socket_.get(), SHUT_RDWR);
 }
 
-// If the socket takes no byte, bytes that wake the other side are there already.
-void Link::wake_by_socket() const {
-  const char byte = 0;
-  (void)::send(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
+void Link::wake_by_event() const { eventfd_write(shared_->other_event.get(), 1); }
 
 // --- Reading
 // -----------------------------------------------------------------------------------------------------
@@ -216,18 +213,6 @@ void Link::stop_reading(const Handler& handler) {
   for (int seen = 1; (seen = read_requests_.fetch_sub(seen) - seen) > 0;) {
     if (!ended_) read_all(handler);
   }
-}
-
-void Link::on_readable(bool hung_up, const Handler& handler) {
-  if (shares_memory()) {
-    std::array<char, 64> wakes;
-    ssize_t got = 0;
-    do {
-      got = recv(socket_.get(), wakes.data(), wakes.size(), MSG_DONTWAIT);
-    } while (got == static_cast<ssize_t>(wakes.size()) || (got < 0 && errno == EINTR));
-    hung_up = hung_up || got == 0;
-  }
-  read(hung_up, handler);
 }
 
 void Link::read_all(const Handler& handler) {
@@ -303,7 +288,7 @@ std::optional<std::string> Link::read_rings(ByteRings& rings, std::vector<RpcMes
     const std::optional<std::size_t> got = rings.read(place);
     if (!got) return damaged_memory;
     all += *got;
-    if (rings.wake_writer()) wake_by_socket();
+    if (rings.wake_writer()) wake_by_event();
     if (*got < place.size()) break;
   }
   if (all == 0 && hung_up) return connection_was_closed;

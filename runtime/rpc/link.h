@@ -1,8 +1,8 @@
 // One connection to another worker: messages in both directions. It never blocks, but for drive().
 //
 // Its bytes travel through its socket, or, between two workers of one host, through rings in memory that both
-// map. Then the socket carries a byte when the other side is to wake up, and its end shows that the other
-// process has ended. Over TCP the blocks of long messages may travel on further connections (side_links.h).
+// map. Then the socket carries nothing more, and its end shows that the other process has ended. Over TCP the
+// blocks of long messages may travel on further connections (side_links.h).
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,7 @@
 #include "dlaunch/backend.h"
 #include "runtime/base/function_ref.h"
 #include "runtime/rpc/looking_pays.h"
+#include "runtime/rpc/memory_offer.h"
 #include "runtime/rpc/side_links.h"
 #include "runtime/rpc_protocol/message_reader.h"
 #include "runtime/rpc_protocol/send_queue.h"
@@ -44,7 +45,7 @@ class Link {
 
   [[nodiscard]] std::uint64_t token() const { return token_; }
   // The other side has taken this memory. Before anything is sent or read.
-  void use(std::unique_ptr<ByteRings> rings);
+  void use(std::unique_ptr<SharedRings> shared);
   [[nodiscard]] bool shares_memory() const { return rings() != nullptr; }
   // From now on the epoll reports events.
   void watch();
@@ -72,8 +73,6 @@ class Link {
     FunctionRef<void()> on_drained = {};  // all is sent that waited for room; only of drive()
   };
   void read(bool hung_up, const Handler& handler);
-  // The epoll has reported bytes: the same.
-  void on_readable(bool hung_up, const Handler& handler);
 
   // Reads on the calling thread what arrives, until it is done(), the deadline, or the end of the connection.
   // Returns at once if another thread reads. So the thread that waits for an answer is woken for it, and no
@@ -141,7 +140,7 @@ class Link {
   std::size_t send_some(std::span<const std::span<const std::byte>> pieces);
   std::optional<std::size_t> put_some(ByteRings& rings, std::span<const std::span<const std::byte>> pieces);
   void break_off();
-  void wake_by_socket() const;
+  void wake_by_event() const;
   std::optional<std::string> read_some(std::vector<RpcMessage>& messages, bool& is_empty);
   std::optional<std::string> read_socket(std::vector<RpcMessage>& messages, bool& is_empty);
   std::optional<std::string> read_rings(ByteRings& rings, std::vector<RpcMessage>& messages, bool& is_empty);
@@ -157,7 +156,7 @@ class Link {
   const Descriptor socket_;
   const int poll_;
   const std::uint64_t token_;
-  std::unique_ptr<ByteRings> owned_rings_;
+  std::unique_ptr<SharedRings> shared_;
   std::atomic<ByteRings*> rings_ = nullptr;
 
   std::shared_ptr<SideLinks> owned_sides_;

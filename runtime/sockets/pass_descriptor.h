@@ -1,19 +1,26 @@
 // Descriptors that one process of a host hands to another one, over a Unix socket.
 #pragma once
 
+#include <cstddef>
+#include <span>
+#include <vector>
+
 #include "runtime/sockets/descriptor.h"
 
 namespace dlaunch::internal {
 
-// Sends one byte with the descriptor; -1: without. False: the socket does not take it now, or has ended.
-bool send_descriptor(int socket, int fd);
+constexpr std::size_t most_passed_descriptors = 3;
 
-// Receives one byte, and the descriptor that came with it: not open if there was none. False: there is no
-// byte now (errno is EAGAIN), or the connection has ended.
+// Sends one byte with the descriptors: none, or most_passed_descriptors at most. False: the socket does not
+// take it now, or has ended.
+bool send_descriptors(int socket, std::span<const int> fds);
+
+// Receives one byte, and the descriptors that came with it. False: there is no byte now (errno is EAGAIN), or
+// the connection has ended.
 struct Passed {
   bool has_byte;
-  Descriptor file;
+  std::vector<Descriptor> files;
 };
-Passed receive_descriptor(int socket);
+Passed receive_descriptors(int socket);
 
 }  // namespace dlaunch::internal

@@ -30,7 +30,9 @@ Descriptor request_memory(const Contact& there, const ProcessId& self, Deadline 
   if (!attempt.send_all({reinterpret_cast<const char*>(&context_id), sizeof context_id}) ||
       !attempt.await(POLLIN))
     return Descriptor([] { return -1; });
-  return receive_descriptor(socket.get()).file;
+  Passed answer = receive_descriptors(socket.get());
+  if (answer.files.empty()) return Descriptor([] { return -1; });
+  return std::move(answer.files.front());
 }
 
 void MemoryRequests::add(std::uint64_t token, Descriptor socket) {
@@ -46,7 +48,7 @@ void MemoryRequests::answer(std::uint64_t token, const std::function<int(Context
   ContextId context_id = 0;
   if (recv(socket.get(), &context_id, sizeof context_id, MSG_DONTWAIT) != sizeof context_id) return;
   const int fd = file_of(context_id);
-  if (fd >= 0) (void)send_descriptor(socket.get(), fd);  // else the peer sees the end
+  if (fd >= 0) (void)send_descriptors(socket.get(), {&fd, 1});  // else the peer sees the end
 }
 
 }  // namespace dlaunch::internal

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,9 +28,15 @@ class Links : public testing::TestWithParam<bool> {
     if (!GetParam()) return;
     std::string why;
     const int file = ByteRings::make_file(why);
-    links_[0]->use(ByteRings::map(file, ByteRings::Side::maker, why));
-    links_[1]->use(ByteRings::map(file, ByteRings::Side::receiver, why));
-    close(file);
+    const int events[2] = {eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    const auto use = [&](std::size_t i, ByteRings::Side side) {
+      links_[i]->use(std::unique_ptr<SharedRings>(
+          new SharedRings{ByteRings::map(file, side, why), Descriptor([&] { return dup(events[i]); }),
+                          Descriptor([&] { return dup(events[1 - i]); })}));
+    };
+    use(0, ByteRings::Side::maker);
+    use(1, ByteRings::Side::receiver);
+    for (const int fd : {file, events[0], events[1]}) close(fd);
     EXPECT_EQ(why, "");
   }
 
@@ -49,7 +56,7 @@ class Links : public testing::TestWithParam<bool> {
       for (RpcMessage& message : messages) arrived_.push_back(std::move(message));
     };
     const auto on_end = [&](const std::string& why) { ends_.push_back(why); };
-    link.on_readable(hung_up, {on_messages, on_end});
+    link.read(hung_up, {on_messages, on_end});
   }
 
   const Descriptor poll_;
@@ -164,7 +171,7 @@ TEST_P(Links, AThreadReadsUntilItIsDone) {
       epoll_event event{};
       while (epoll_wait(poll_.get(), &event, 1, 30000) == 1 && event.data.u64 != 0) {
       }
-      links_[0]->on_readable(true, handler);
+      links_[0]->read(true, handler);
     });
     links_[0]->drive(handler, {never, deadline_after(std::chrono::seconds(30))});
     polling.join();

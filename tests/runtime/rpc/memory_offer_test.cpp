@@ -3,12 +3,14 @@
 #include "runtime/rpc/memory_offer.h"
 
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
@@ -24,7 +26,7 @@ class MemoryOffers : public testing::Test {
     for (const int end : ends_) close(end);
   }
   // What both sides have afterwards.
-  std::pair<std::unique_ptr<ByteRings>, std::unique_ptr<ByteRings>> agree(bool offers, bool takes) {
+  std::pair<std::unique_ptr<SharedRings>, std::unique_ptr<SharedRings>> agree(bool offers, bool takes) {
     MemoryOffer offer;
     std::thread other([&] {
       while (!offer.has_come) offer = take_memory_offer(ends_[1], takes);
@@ -41,8 +43,14 @@ TEST_F(MemoryOffers, BothShareIt) {
   const auto [made, taken] = agree(true, true);
   ASSERT_TRUE(made && taken);
   const std::byte byte{7};
-  EXPECT_EQ(made->write({&byte, 1}), 1U);
-  EXPECT_TRUE(taken->has_bytes());
+  EXPECT_EQ(made->rings->write({&byte, 1}), 1U);
+  EXPECT_TRUE(taken->rings->has_bytes());
+  for (const auto& [from, to] : {std::pair(made.get(), taken.get()), std::pair(taken.get(), made.get())}) {
+    EXPECT_EQ(eventfd_write(from->other_event.get(), 3), 0);
+    eventfd_t got = 0;
+    EXPECT_EQ(eventfd_read(to->own_event.get(), &got), 0);
+    EXPECT_EQ(got, 3U);
+  }
 }
 
 TEST_F(MemoryOffers, NobodySharesItIfOneDoesNotWantTo) {
@@ -55,13 +63,16 @@ TEST_F(MemoryOffers, NobodySharesItIfOneDoesNotWantTo) {
 }
 
 TEST_F(MemoryOffers, AnotherFileIsRefused) {
-  EXPECT_TRUE(send_descriptor(ends_[0], ends_[0]));
-  const MemoryOffer offer = take_memory_offer(ends_[1], true);
-  EXPECT_TRUE(offer.has_come);
-  EXPECT_FALSE(offer.taken);
-  char answer = 9;
-  EXPECT_EQ(recv(ends_[0], &answer, 1, 0), 1);
-  EXPECT_EQ(answer, 0);
+  const int file = ends_[0];
+  for (const std::vector<int>& files : {std::vector{file}, std::vector{file, file, file}}) {
+    EXPECT_TRUE(send_descriptors(ends_[0], files));
+    const MemoryOffer offer = take_memory_offer(ends_[1], true);
+    EXPECT_TRUE(offer.has_come);
+    EXPECT_FALSE(offer.taken);
+    char answer = 9;
+    EXPECT_EQ(recv(ends_[0], &answer, 1, 0), 1);
+    EXPECT_EQ(answer, 0);
+  }
 }
 
 TEST_F(MemoryOffers, WithoutAnAnswerThereIsNone) {
