@@ -158,6 +158,7 @@ dlaunch_test(NAME agent_process_test
     agent/process/raw_syscall_test.cpp
     agent/process/scratch_dir_test.cpp
     agent/process/timer_fifo_test.cpp
+    agent/process/worker_session_test.cpp
     agent/process/worker_start_test.cpp
   LIBS dlaunch_agent LABELS unit)
 dlaunch_test(NAME agent_output_test

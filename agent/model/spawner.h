@@ -33,6 +33,7 @@ struct Command {
   std::vector<int> memory_nodes{};  // NUMA nodes that its memory comes from while they have any; empty, or if
                                     // the kernel has no such policy: as inherited
   bool speaks_pmi = false;          // it inherits a connection to the agent (agent/model/pmi_wire.h)
+  int session_size = 0;             // how many of its round share its session; 0: it has its own
 };
 
 class SpawnerHandler {
@@ -59,7 +60,7 @@ class ProcessSpawner {
  public:
   virtual ~ProcessSpawner() = default;
   virtual void set_handler(SpawnerHandler& handler) = 0;
-  // -> on_started, then on_exited; or on_spawn_failed. Each process leads its own session and process group.
+  // -> on_started, then on_exited; or on_spawn_failed. Each process leads its own process group.
   virtual void spawn(ProcKey key, const Command& command) = 0;
   // Signals each started process's group, and every descendant outside them. -> on_leftovers or on_all_gone
   // if no started process is alive.

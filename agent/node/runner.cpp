@@ -360,6 +360,7 @@ void Runner::report_worker(EventKind kind, int local_rank, std::int64_t pid, std
 void Runner::start_worker(int local_rank) {
   const ProcKey key{current_.round, static_cast<std::uint32_t>(local_rank)};
   if (config_.records != nullptr) config_.records->prepare(key);
+  const WorldMember& own = *current_.member(config_.node.agent);
   const WorkerPlace place = place_of(config_.node, local_rank);
   std::vector<std::string> arguments = worker_arguments(config_.node.command, local_rank);
   // It asks for the rank's variables, which are not known yet, and becomes the worker.
@@ -367,11 +368,12 @@ void Runner::start_worker(int local_rank) {
     arguments.insert(arguments.begin(), {config_.node.pmix_program, "start"});
   Command command{std::move(arguments),
                   worker_environment(config_.job, config_.node, current_, local_rank, config_.inherited),
-                  current_.member(config_.node.agent)->base_rank + local_rank,
+                  own.base_rank + local_rank,
                   current_.leader,
                   place.cpus,
                   place.memory_nodes,
-                  pmi_.has_value()};
+                  pmi_.has_value(),
+                  own.slots > config_.node.cpus ? own.slots : 0};
   if (pmi_) pmi_->add_variables(command.environment, local_rank);
   if (const auto clock = member_.shared_clock(dependencies_.clock.now()))
     command.environment.emplace_back(

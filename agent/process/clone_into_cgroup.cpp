@@ -57,10 +57,11 @@ long clone3(clone_args& args, int (*main)(void*), void* argument) {
 }  // namespace
 
 pid_t clone_into_cgroup(int cgroup, unsigned flags, int (*main)(void*), void* argument, char* stack,
-                        std::size_t stack_size) {
+                        std::size_t stack_size, pid_t* made) {
   clone_args args{};
   args.flags = flags | CLONE_INTO_CGROUP;
-  args.exit_signal = SIGCHLD;
+  args.exit_signal = (flags & CLONE_PARENT) != 0 ? 0 : SIGCHLD;  // a sibling has that of the caller
+  args.parent_tid = reinterpret_cast<std::uintptr_t>(made);
   args.stack = reinterpret_cast<std::uintptr_t>(stack);
   args.stack_size = stack_size;
   args.cgroup = static_cast<std::uint64_t>(cgroup);

@@ -9,9 +9,9 @@
 namespace dlaunch::agent {
 
 // Like clone(2) with `flags` and SIGCHLD: `main` runs on `stack` and must not return. `cgroup` is a
-// descriptor of the cgroup's directory. Returns the child's pid, or -1 with errno (ENOSYS: the kernel has no
-// clone3).
+// descriptor of the cgroup's directory. With CLONE_PARENT_SETTID the kernel writes the child's pid to `made`.
+// Returns the child's pid, or -1 with errno (ENOSYS: the kernel has no clone3).
 pid_t clone_into_cgroup(int cgroup, unsigned flags, int (*main)(void*), void* argument, char* stack,
-                        std::size_t stack_size);
+                        std::size_t stack_size, pid_t* made = nullptr);
 
 }  // namespace dlaunch::agent

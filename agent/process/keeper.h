@@ -53,8 +53,9 @@ namespace dlaunch::agent {
 
 enum class FrameKind : std::uint32_t {
   // to the keeper
-  spawn = 1,   // body: u32 argc, envc, cpuc, nodec; u32 cpuc CPUs, nodec memory nodes; argc + 2*envc
-               // NUL-terminated strings
+  spawn = 1,   // number: how many workers of its round share its session, this one included; 0: it has its
+               // own; owns_terminal: and a terminal. Body: u32 argc, envc, cpuc, nodec; u32 cpuc CPUs, nodec
+               // memory nodes; argc + 2*envc NUL-terminated strings
   signal_all,  // number: the signal
   kill_all,
   suspend,  // sends SIGSTOP to every process
@@ -73,6 +74,8 @@ enum class FrameKind : std::uint32_t {
   leftovers,     // number: how many; body: an example
   all_gone,
 };
+
+inline constexpr std::int64_t owns_terminal = -1;
 
 struct Frame {
   FrameKind kind{};

@@ -91,6 +91,7 @@ int KeeperProcess::lease_left(int most) const {
 void KeeperProcess::end_lease_when_over() {
   if (lease_left(1) > 0 || nothing_is_left() || killing_) return;
   killing_ = true;
+  session_.reset();
   kill_once();
 }
 
@@ -100,11 +101,13 @@ bool KeeperProcess::take_command() {
   if (!read_frame(frame, fds)) return false;
   std::vector<char> body(std::min(frame.length, max_body));
   if (frame.length > max_body || !read_all(body.data(), body.size())) return false;
-  // A worker must have its session before a signal can reach it, and its start is reported before its end.
+  // A worker must have its process group before a signal can reach it, and its start is reported before its
+  // end.
   if (frame.kind != FrameKind::spawn && pending_execs_.descriptor() >= 0) {
     pending_execs_.await(lease_left(start_patience_ms));
     report_started();
   }
+  if (frame.kind != FrameKind::spawn && frame.kind != FrameKind::keep_alive) session_.reset();
   if (frame.kind == FrameKind::spawn) {
     spawn(frame, std::move(body), fds);
   } else if (frame.kind == FrameKind::signal_all) {
@@ -164,7 +167,7 @@ void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const Spaw
   start.out = fds[0];
   start.err = fds[1];
   start.pmi = fds[2];
-  start.owns_terminal = frame.number != 0;
+  start.owns_terminal = frame.number == owns_terminal;
   start.cgroup = cgroup_of_next();
   const char* at = start.words.data() + sizeof counts;
   at = take_numbers(at, counts[2], start.cpus);
@@ -181,13 +184,22 @@ void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const Spaw
   reported_.reset();
   const ProcKey key{frame.round, frame.local_rank};
   PendingExecs::Failure failure;
-  const pid_t pid = pending_execs_.begin(std::move(start), inherited_, failure);
+  const pid_t pid = pending_execs_.begin(std::move(start), inherited_, failure, session_of(frame));
+  if (session_ && session_->is_complete()) session_.reset();
   if (pid >= 0) {
     workers_[pid] = key;
     return;
   }
   spawn_failed(key, failure);
   report_rest(false);
+}
+
+WorkerSession* KeeperProcess::session_of(const Frame& spawn) {
+  if (spawn.number <= 0) return nullptr;
+  if (!session_ || session_round_ != spawn.round)
+    session_ = std::make_unique<WorkerSession>(static_cast<std::uint32_t>(spawn.number));
+  session_round_ = spawn.round;
+  return session_.get();
 }
 
 void KeeperProcess::spawn_failed(ProcKey key, const PendingExecs::Failure& failure) {
@@ -273,10 +285,10 @@ void KeeperProcess::reap() {
   if (any) report_rest(false);
 }
 
-// Reports the processes that the workers left behind, once the last worker has ended. `again`: also if that
-// number was already reported.
+// Reports the processes that the workers left behind, once the last worker has ended and no other one is to
+// come. `again`: also if that number was already reported.
 void KeeperProcess::report_rest(bool again) {
-  if (!workers_.empty() || (nothing_is_left() && !again)) return;
+  if (!workers_.empty() || session_ || (nothing_is_left() && !again)) return;
   siginfo_t info{};
   if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD) {
     reported_ = 0;

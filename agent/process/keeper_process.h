@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "agent/process/job_cgroup.h"
 #include "agent/process/keeper.h"
 #include "agent/process/pending_execs.h"
+#include "agent/process/worker_session.h"
 #include "agent/process/worker_start.h"
 
 namespace dlaunch::agent {
@@ -34,6 +36,7 @@ class KeeperProcess {
   bool read_frame(Frame& frame, SpawnDescriptors& fds);
   bool read_all(char* into, std::size_t size) const;
   void spawn(const Frame& frame, std::vector<char> body, const SpawnDescriptors& fds);
+  WorkerSession* session_of(const Frame& spawn);
   void spawn_failed(ProcKey key, const PendingExecs::Failure& failure);
   void report_started();
   void signal_all(int signo);
@@ -55,7 +58,9 @@ class KeeperProcess {
   int sub_cgroup_;       // where workers are started: the cgroup itself, after a kill a new one inside it
   int sub_cgroups_ = 0;  // how many there have been
   std::map<pid_t, ProcKey> workers_;
-  PendingExecs pending_execs_;  // those workers that have not called exec yet
+  PendingExecs pending_execs_;              // those workers that have not called exec yet
+  std::unique_ptr<WorkerSession> session_;  // of a round of which workers are still to come
+  std::uint32_t session_round_ = 0;
   std::string unsent_;
   bool killing_ = false;
   std::int64_t lease_end_ = 0;  // by boot_time_ms(); 0: there is none

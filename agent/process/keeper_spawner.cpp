@@ -178,9 +178,10 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   ++outstanding_;
   killed_ = false;
   nothing_left_ = false;
-  const bool owns_terminal = output_.gives_control() && key != health_check;
-  send({FrameKind::spawn, 0, key.round, key.local_rank, owns_terminal ? 1 : 0, 0}, spawn_body(command),
-       {out.theirs, err.theirs, pmi});
+  const bool gives_control = output_.gives_control() && key != health_check;
+  send({FrameKind::spawn, 0, key.round, key.local_rank, gives_control ? owns_terminal : command.session_size,
+        0},
+       spawn_body(command), {out.theirs, err.theirs, pmi});
   for (const int theirs : {out.theirs, err.theirs, pmi}) {
     if (theirs >= 0) close(theirs);
   }

@@ -24,7 +24,8 @@ PendingExecs::~PendingExecs() {
   }
 }
 
-pid_t PendingExecs::begin(WorkerStart start, const Inherited& inherited, Failure& failure) {
+pid_t PendingExecs::begin(WorkerStart start, const Inherited& inherited, Failure& failure,
+                          WorkerSession* session) {
   if (!batch_is_open()) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -33,7 +34,7 @@ pid_t PendingExecs::begin(WorkerStart start, const Inherited& inherited, Failure
     }
     batches_.push_back({next_batch_++, ends[0], ends[1], {}});
   }
-  auto worker = std::make_unique<StartingWorker>(std::move(start), inherited);
+  auto worker = std::make_unique<StartingWorker>(std::move(start), inherited, session);
   const pid_t pid = worker->pid();
   if (pid < 0) {
     failure = {worker->error(), worker->what()};

@@ -30,8 +30,9 @@ class PendingExecs {
   PendingExecs& operator=(const PendingExecs&) = delete;
 
   // Returns the worker's pid. If no process could be made, -1 and `failure`; later failures are known when
-  // the worker has ended.
-  pid_t begin(WorkerStart start, const Inherited& inherited, Failure& failure);
+  // the worker has ended. `session`: null for one of its own.
+  pid_t begin(WorkerStart start, const Inherited& inherited, Failure& failure,
+              WorkerSession* session = nullptr);
   // Workers begun from now on belong to another batch.
   void close_batch();
   [[nodiscard]] bool batch_is_open() const { return !batches_.empty() && batches_.back().held >= 0; }

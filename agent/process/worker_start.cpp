@@ -16,9 +16,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "agent/process/clone_into_cgroup.h"
 #include "agent/process/elf_machine.h"
 #include "agent/process/raw_syscall.h"
+#include "agent/process/worker_session.h"
 #include "store/base/small_file.h"
 
 extern char** environ;
@@ -38,6 +38,7 @@ struct ChildPlan {
   std::vector<const char*> programs;
   pid_t keeper = 0;
   const Inherited* inherited = nullptr;
+  bool founds_session = true;
   int error = 0;
   bool bound = true;  // false: the binding to CPUs failed
   alignas(16) char stack[12 * 1024];
@@ -114,7 +115,10 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) void prefer_nodes
 // continues: it calls nothing of the C library that writes anything, errno included.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(void* argument) {
   auto& plan = *static_cast<ChildPlan*>(argument);
-  raw_syscall(SYS_setsid);
+  if (plan.founds_session)
+    raw_syscall(SYS_setsid);
+  else
+    raw_syscall(SYS_setpgid, 0, 0);
   // Before the check of the parent: if the keeper died in between, no signal would come.
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (raw_syscall(SYS_getppid) != plan.keeper) leave();
@@ -219,7 +223,7 @@ void prepare(ChildPlan& plan) {
 
 }  // namespace
 
-StartingWorker::StartingWorker(WorkerStart start, const Inherited& inherited)
+StartingWorker::StartingWorker(WorkerStart start, const Inherited& inherited, WorkerSession* session)
     : plan_(std::make_unique_for_overwrite<ChildPlan>()) {
   ChildPlan& plan = *plan_;
   plan.start = std::move(start);
@@ -227,11 +231,13 @@ StartingWorker::StartingWorker(WorkerStart start, const Inherited& inherited)
   plan.inherited = &inherited;
   prepare(plan);
   constexpr unsigned flags = raw_syscall_keeps_errno ? CLONE_VM : CLONE_VM | CLONE_VFORK;
-  if (plan.start.cgroup >= 0)
-    pid_ = clone_into_cgroup(plan.start.cgroup, flags, child_main, &plan, plan.stack, sizeof plan.stack);
-  // The kernel, a seccomp filter or a threaded cgroup may forbid the call above.
-  if (pid_ < 0)
-    pid_ = clone(child_main, plan.stack + sizeof plan.stack, static_cast<int>(flags | SIGCHLD), &plan);
+  const WorkerClone worker{plan.start.cgroup, flags, child_main, &plan, plan.stack, sizeof plan.stack};
+  plan.founds_session = session == nullptr;
+  if (session != nullptr) pid_ = session->make(worker);
+  if (pid_ < 0) {
+    plan.founds_session = true;
+    pid_ = make_worker(worker, pid_);
+  }
   if (pid_ < 0) plan.error = errno;
 }
 

@@ -37,15 +37,18 @@ struct WorkerStart {
   int cgroup = -1;             // the cgroup it starts in; -1: this process's
 };
 
+class WorkerSession;
 struct ChildPlan;
 
-// A worker before its exec. It has a session of its own, and dies with this process. It runs in this
+// A worker before its exec. It leads a process group, in a session of its own or in `session`, and dies with
+// this process. It runs in this
 // process's memory while this process continues: waiting for each exec (CLONE_VFORK, posix_spawn) would run
 // the starts one after the other. REQUIRES: the worker has called exec or ended before this is destroyed.
 class StartingWorker {
  public:
-  // `inherited` outlives it. The descriptors of `start` can be closed afterwards.
-  StartingWorker(WorkerStart start, const Inherited& inherited);
+  // `inherited` outlives it. The descriptors of `start` can be closed afterwards. `session`: null for one of
+  // its own.
+  StartingWorker(WorkerStart start, const Inherited& inherited, WorkerSession* session = nullptr);
   ~StartingWorker();
   StartingWorker(const StartingWorker&) = delete;
   StartingWorker& operator=(const StartingWorker&) = delete;

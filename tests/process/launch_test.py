@@ -9,6 +9,7 @@ Every wait is for an event and has a deadline.
 import os
 import signal
 import subprocess
+import sys
 
 from common import DLAUNCH, PATIENCE, alive, environment, helpers_of, main, summary, wait_until
 from launch_case import FAMILY, Launch
@@ -41,6 +42,19 @@ class Results(Launch):
         self.assertEqual(sorted(done.stdout.split("\n")[:-1]),
                          sorted(f"{rank} of round {count}" for rank in range(2) for count in range(3)))
         self.assertIn("restart 2 of 2", done.stderr)
+
+    def test_workers_share_a_session_if_they_outnumber_the_processors(self):
+        for processors, workers, sessions in ((1, 3, 1), (2, 2, 2)):
+            usable = sorted(os.sched_getaffinity(0))[:processors]
+            if len(usable) < processors:
+                continue
+            done = subprocess.run([DLAUNCH, f"--nproc-per-node={workers}", sys.executable, "-c",
+                                   "import os; print(os.getsid(0), os.getpgid(0) == os.getpid())"], cwd=self.dir, env=environment(),
+                                  text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=True,
+                                  preexec_fn=lambda: os.sched_setaffinity(0, usable))
+            seen = [line.split() for line in done.stdout.splitlines()]
+            self.assertEqual([own_group for _, own_group in seen], ["True"] * workers)
+            self.assertEqual(len({session for session, _ in seen}), sessions)
 
     def test_many_workers_start_and_end(self):
         done = self.run_dlaunch("--nproc-per-node=300", "sh", "-c", "echo $RANK")

@@ -52,11 +52,11 @@ class KeeperProcessTest : public testing::Test {
     EXPECT_EQ(write(keeper_.socket, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   }
   void send(FrameKind kind, std::int64_t number = 0) { send({kind, 0, 0, 0, number, 0}); }
-  void spawn(std::uint32_t local_rank, const std::vector<std::string>& argv) {
+  void spawn(std::uint32_t local_rank, const std::vector<std::string>& argv, std::int64_t session_size = 0) {
     const std::array<std::uint32_t, 4> counts{static_cast<std::uint32_t>(argv.size()), 0, 0, 0};
     std::string body(reinterpret_cast<const char*>(counts.data()), sizeof counts);
     for (const std::string& word : argv) body.append(word).push_back('\0');
-    Frame frame{FrameKind::spawn, static_cast<std::uint32_t>(body.size()), 5, local_rank, 0, 0};
+    Frame frame{FrameKind::spawn, static_cast<std::uint32_t>(body.size()), 5, local_rank, session_size, 0};
     iovec part{&frame, sizeof frame};
     msghdr header{};
     header.msg_iov = &part;
@@ -117,6 +117,31 @@ TEST_F(KeeperProcessTest, ReportsAProgramThatCannotBeRun) {
   EXPECT_EQ(failed.round, 5U);
   EXPECT_EQ(failed.number, ENOENT);
   EXPECT_EQ(body_, "") << "exec failed, and no step before it";
+  EXPECT_EQ(next().kind, FrameKind::all_gone);
+}
+
+TEST_F(KeeperProcessTest, WorkersOfACrowdedNodeShareASession) {
+  spawn(0, {"sh", "-c", "exit 0"}, 3);
+  const pid_t first = await_started(0);
+  EXPECT_EQ(next().pid, first) << "it has ended, and others are to come";
+  spawn(1, {"sleep", "1000"}, 3);
+  const pid_t second = await_started(1);
+  spawn(2, {"sleep", "1000"}, 3);
+  const pid_t third = await_started(2);
+  EXPECT_EQ(getsid(second), getsid(third));
+  for (const pid_t pid : {second, third}) {
+    EXPECT_NE(getsid(pid), pid);
+    EXPECT_EQ(kill(-pid, SIGTERM), 0) << "it leads a process group";
+    await_end_by(pid, SIGTERM);
+  }
+  EXPECT_EQ(next().kind, FrameKind::all_gone) << "the session's leader, too";
+}
+
+TEST_F(KeeperProcessTest, EndsARoundOfWhichWorkersWereToCome) {
+  spawn(0, {"sleep", "1000"}, 2);
+  const pid_t pid = await_started(0);
+  send(FrameKind::kill_all);
+  await_end_by(pid, SIGKILL);
   EXPECT_EQ(next().kind, FrameKind::all_gone);
 }
 
