@@ -40,8 +40,8 @@ struct SharedCall::Table {
 void SharedCall::all_to_all(std::span<const Bytes> outputs, std::span<const ConstBytes> inputs) {
   Table table(inputs, self());
   begin();
-  constexpr std::size_t never_inline = shared::inline_size + 1;
-  std::byte* const place = memory_.compose(std::max(table.size, never_inline));
+  constexpr std::size_t always_eager = shared::short_size + 1;  // where receivers look, whose size it is not
+  std::byte* const place = memory_.compose(std::max(table.size, always_eager));
   for_each_peer([&](std::size_t peer) {
     Row& row = table.rows[peer];
     if (row.is_long()) {
@@ -58,7 +58,7 @@ void SharedCall::all_to_all(std::span<const Bytes> outputs, std::span<const Cons
   std::vector<Row> rows(size());  // by sender
   bool has_long = table.has_long != 0;
   for_each_peer([&](std::size_t peer) {
-    const std::byte* const theirs = memory_.receive(peer, never_inline);
+    const std::byte* const theirs = memory_.receive(peer, always_eager);
     std::uint64_t word = 0;
     std::memcpy(&word, theirs, sizeof word);
     has_long = has_long || word != 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,6 +24,8 @@ namespace {
 
 // Looks at a value before the first check: most values come by then.
 constexpr int first_looks = 100;
+// Cells that get memory at once.
+constexpr std::size_t first_cells = 16;
 std::atomic<std::size_t> staging_of_all_groups = 0;  // bytes of this process that have memory
 
 }  // namespace
@@ -50,23 +53,30 @@ void GroupMemory::begin(const shared::Fingerprint& fingerprint, Deadline deadlin
   deadline_ = deadline;
   ++number_;
   received_ = 0;
-  if (number_ == 1) take_control_memory();
+  if (number_ < shared::window && number_ % first_cells == 1) take_cell_memory();
+  if (number_ == 1) introduce();
   if (number_ > settled_ + shared::lead) settle(number_ - shared::lead);
   fingerprints_[number_ % shared::window] = fingerprint;
   own().cells[number_ % shared::window].fingerprint = fingerprint;
 }
 
-void GroupMemory::take_control_memory() {
-  constexpr std::uintptr_t in_page = shared::page_size - 1;
-  const std::size_t before = reinterpret_cast<std::uintptr_t>(own_) & in_page;
-  std::size_t none = 0;
-  with_memory(reinterpret_cast<std::byte*>(own_) - before, before + sizeof(shared::Control), none);
+// What the others need to know of this rank.
+void GroupMemory::introduce() {
   const ProcessMemory self = ProcessMemory::own(token_);
   if (!processors_.suffice())
     own().bell.scheduling_group.store(scheduling_group(), std::memory_order_relaxed);
   own().origin.process = self.process;
   own().origin.token_address = self.token_address;
   own().origin.token.store(self.token, std::memory_order_release);
+}
+
+// Of the next cells. A group of few calls takes only the first ones.
+void GroupMemory::take_cell_memory() {
+  constexpr std::uintptr_t in_page = shared::page_size - 1;
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(own_) & in_page;
+  const std::size_t cells = std::min(number_ % shared::window + first_cells, shared::window);
+  const std::size_t size = offsetof(shared::Control, cells) + cells * sizeof(shared::Cell);
+  with_memory(reinterpret_cast<std::byte*>(own_) - before, before + size, control_with_memory_);
 }
 
 // Waits until all ranks have entered that call.
@@ -90,7 +100,13 @@ const shared::Cell& GroupMemory::await_cell(std::size_t peer, std::uint64_t numb
 std::byte* GroupMemory::compose(std::size_t size) {
   const std::size_t cell = number_ % shared::window;
   if (size <= shared::inline_size) return own().cells[cell].bytes;
-  return with_memory(segment_->eager(self_, cell), size, eager_with_memory_[cell]);
+  if (size <= shared::short_size) {
+    with_memory(segment_->short_area(self_, 0), (cell + 1) * shared::short_size, short_with_memory_);
+    return segment_->short_area(self_, cell);
+  }
+  if (number_ > settled_ + shared::eager_lead) settle(number_ - shared::eager_lead);
+  const std::size_t area = number_ % shared::eager_window;
+  return with_memory(segment_->eager(self_, area), size, eager_with_memory_[area]);
 }
 
 // The area, whose first `size` bytes may be written. `having`: the bytes that have memory already.
@@ -116,7 +132,9 @@ const std::byte* GroupMemory::receive(std::size_t peer, std::size_t size) {
   // The earlier calls in which neither of the two waited for the other.
   for (std::uint64_t number = settled_ + 1; number < number_; ++number) await_cell(peer, number);
   if (++received_ + 1 == members_.size()) settled_ = number_;
-  return size <= shared::inline_size ? cell.bytes : segment_->eager(peer, number_ % shared::window);
+  if (size <= shared::inline_size) return cell.bytes;
+  if (size <= shared::short_size) return segment_->short_area(peer, number_ % shared::window);
+  return segment_->eager(peer, number_ % shared::eager_window);
 }
 
 void GroupMemory::meet() {

@@ -122,10 +122,11 @@ class GroupMemory {
     wake_waiting();
   }
   void await_counter(std::size_t peer, const shared::Counter& counter, std::uint64_t rounds);
-  void take_control_memory();
+  void introduce();
   bool try_direct_reads();
   [[nodiscard]] ProcessMemory memory_of(std::size_t peer) const;
   [[noreturn]] void throw_unreadable(std::size_t peer);
+  void take_cell_memory();
   void settle(std::uint64_t number);
   const shared::Cell& await_cell(std::size_t peer, std::uint64_t number);
 
@@ -161,7 +162,9 @@ class GroupMemory {
   std::size_t received_ = 0;                          // ranks whose data of the current call have come
   shared::Fingerprint fingerprints_[shared::window];  // of the latest calls
   Deadline deadline_;
-  std::size_t eager_with_memory_[shared::window] = {};  // bytes of each area of this rank
+  std::size_t control_with_memory_ = 0;                       // bytes, from the page on in which it begins
+  std::size_t short_with_memory_ = 0;                         // bytes of all short areas of this rank
+  std::size_t eager_with_memory_[shared::eager_window] = {};  // bytes of each area of this rank
   std::size_t staging_with_memory_[2] = {};
   std::uint32_t checked_ = 0;       // interrupts
   std::uint32_t entered_with_ = 0;  // interrupts

@@ -4,8 +4,9 @@
 // process can make another one fail by shrinking it. A rank touches a page when it first writes there; a
 // group that sends nothing costs no memory.
 //
-//   header | controls of rank 0, 1, ... | eager areas of rank 0, 1, ... | staging areas of rank 0, 1, ...
-//   | ends of the rings to rank 0, 1, ... | rings to rank 0, 1, ... | heap of rank 0, 1, ...
+//   header | controls of rank 0, 1, ... | short areas of rank 0, 1, ... | eager areas of rank 0, 1, ...
+//   | staging areas of rank 0, 1, ... | ends of the rings to rank 0, 1, ... | rings to rank 0, 1, ...
+//   | heap of rank 0, 1, ...
 //
 // Only the owner writes a rank's areas, except for its bells, which others ring, and its rings (at the end).
 // The heap holds what the program has allocated for its own data (shared_heap.h). It is mapped when a rank of
@@ -13,11 +14,13 @@
 // All ranks of the group take part in the same calls in the same order, and count them from 1: `number`.
 //
 // Short data. For call k each rank fills its cell k % window: first the call's fingerprint and the data
-// (behind the fingerprint, or in the eager area of the same index), then the stamp k, with release. A rank
+// (behind the fingerprint, in the short area of the same index, or in the eager area k % eager_window), then
+// the stamp k, with release. A rank
 // that reads the stamp k with acquire may read the data. A rank enters call k when it has seen that all
 // others have entered call k - lead, and has compared their fingerprints of that call. So a rank that only
 // sends may be `lead` calls ahead; it overwrites cell k when all others have entered call k + lead, hence
-// nobody reads the cell any more, neither for its data nor for its fingerprint.
+// nobody reads the cell any more, neither for its data nor for its fingerprint. Eager areas are larger and
+// fewer: before a rank fills one in call k, all others have entered call k - eager_lead.
 //
 // Long data go through the staging areas in rounds. Such a call begins with a meeting: every rank waits until
 // all have entered it, so no rank still reads staging of an earlier call. Two counters of each rank show how
@@ -50,17 +53,22 @@
 
 namespace dlaunch::internal::shared {
 
-inline constexpr std::uint64_t magic = 0x364d4853484c44;  // "DLHSHM6"; changes with the layout
+inline constexpr std::uint64_t magic = 0x374d4853484c44;  // "DLHSHM7"; changes with the layout
 inline constexpr std::size_t page_size = 4096;
 
-// Calls whose short data exist at once.
-inline constexpr std::size_t window = 16;
+// Calls whose cells exist at once.
+inline constexpr std::size_t window = 64;
 // Calls that a rank may be ahead of another. At its entry to call k a rank reads cell k - lead of a peer that
-// may have entered call k - 1 + lead; that is another cell.
-inline constexpr std::size_t lead = 8;
+// may have entered call k - 1 + lead; that is another cell. Ranks that share a processor change once in so
+// many calls of one direction.
+inline constexpr std::size_t lead = 32;
 static_assert(2 * lead <= window);
+inline constexpr std::size_t eager_window = 16;
+inline constexpr std::size_t eager_lead = 8;
+static_assert(2 * eager_lead <= eager_window && eager_lead <= lead);
 // Bytes of a call's short data that lie in the cell itself.
 inline constexpr std::size_t inline_size = 96;
+inline constexpr std::size_t short_size = 1024;
 inline constexpr std::size_t eager_size = std::size_t{32} * 1024;
 inline constexpr std::size_t half_staging_size = std::size_t{512} * 1024;
 
@@ -162,10 +170,13 @@ inline constexpr std::uint32_t skip_record = ~std::uint32_t{0};
 constexpr std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
 
 constexpr std::size_t controls_at() { return page_size; }
-constexpr std::size_t eager_at(std::size_t ranks) {
+constexpr std::size_t short_at(std::size_t ranks) {
   return controls_at() + round_up(ranks * sizeof(Control), page_size);
 }
-constexpr std::size_t staging_at(std::size_t ranks) { return eager_at(ranks) + ranks * window * eager_size; }
+constexpr std::size_t eager_at(std::size_t ranks) { return short_at(ranks) + ranks * window * short_size; }
+constexpr std::size_t staging_at(std::size_t ranks) {
+  return eager_at(ranks) + ranks * eager_window * eager_size;
+}
 
 // Of one ring: a power of two. With many ranks there are many rings, most of which are never used.
 constexpr std::size_t ring_size(std::size_t ranks) {

@@ -72,7 +72,7 @@ void MessageRings::take_memory(std::size_t to, std::size_t end) {
   bool works = populate(ring.ring + ring.memory, upto - ring.memory);
   if (ring.memory == 0) {
     works = works && populate_around(ring.ends, sizeof(shared::RingEnds)) &&
-            populate_around(ring.control, sizeof(shared::Control));
+            populate_around(ring.control, offsetof(shared::Control, cells));
   }
   if (!works) {
     const std::optional<std::string> why = why_memory_does_not_fit(upto - ring.memory);
@@ -244,7 +244,7 @@ bool MessageRings::may_lend() {
 
 // Before this rank writes into its own control. False: there is no memory for that.
 bool MessageRings::take_own_memory() {
-  if (!has_own_memory_) has_own_memory_ = populate_around(own_, sizeof(shared::Control));
+  if (!has_own_memory_) has_own_memory_ = populate_around(own_, offsetof(shared::Control, cells));
   return has_own_memory_;
 }
 

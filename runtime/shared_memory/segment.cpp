@@ -121,6 +121,7 @@ Segment::Segment(std::byte* memory, const shared::Header& header)
       ranks_(header.ranks),
       identity_(header.identity),
       heap_part_(header.heap_part),
+      short_at_(shared::short_at(ranks_)),
       eager_at_(shared::eager_at(ranks_)),
       staging_at_(shared::staging_at(ranks_)) {}
 

@@ -42,8 +42,11 @@ class Segment {
   [[nodiscard]] shared::Control& control(std::size_t rank) const {
     return reinterpret_cast<shared::Control*>(memory_ + shared::controls_at())[rank];
   }
-  [[nodiscard]] std::byte* eager(std::size_t rank, std::size_t cell) const {
-    return memory_ + eager_at_ + (rank * shared::window + cell) * shared::eager_size;
+  [[nodiscard]] std::byte* short_area(std::size_t rank, std::size_t cell) const {
+    return memory_ + short_at_ + (rank * shared::window + cell) * shared::short_size;
+  }
+  [[nodiscard]] std::byte* eager(std::size_t rank, std::size_t area) const {
+    return memory_ + eager_at_ + (rank * shared::eager_window + area) * shared::eager_size;
   }
   [[nodiscard]] shared::RingEnds& ring_ends(std::size_t from, std::size_t to) const {
     const std::size_t row = shared::round_up(ranks_ * sizeof(shared::RingEnds), shared::page_size);
@@ -70,6 +73,7 @@ class Segment {
   const std::size_t ranks_;
   const std::uint64_t identity_;
   const std::size_t heap_part_;
+  const std::size_t short_at_;
   const std::size_t eager_at_;
   const std::size_t staging_at_;
   std::mutex heap_mutex_;

@@ -17,8 +17,8 @@ namespace {
 
 // Of one rank in one group; it takes them when it sends long data, and messages to all others.
 std::size_t most_bytes(std::size_t ranks) {
-  return 2 * shared::half_staging_size + shared::window * shared::eager_size +
-         ranks * shared::ring_size(ranks);
+  return 2 * shared::half_staging_size + shared::window * shared::short_size +
+         shared::eager_window * shared::eager_size + ranks * shared::ring_size(ranks);
 }
 
 bool is_off(const char* variable) {

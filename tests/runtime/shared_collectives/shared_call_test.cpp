@@ -166,7 +166,7 @@ TEST(SharedCollectives, DifferentCallsAreAnErrorThatShowsBoth) {
 TEST(SharedCollectives, ASenderLearnsOfAnotherCallLater) {
   SharedRanks ranks(2);
   const auto texts = messages(ranks.run([&](int rank, GroupMemory& memory) {
-    for (int i = 0; i < 10; ++i) {
+    for (std::size_t i = 0; i < shared::lead + 2; ++i) {
       make(memory, {.kind = CollectiveKind::broadcast, .count = 1, .root = rank}, rank, 2);
     }
   }));
