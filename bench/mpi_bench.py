@@ -4,7 +4,7 @@
     mpi_bench.py [--ranks=2] [--runs=5] [--operation=all] [--smallest=4] [--largest=4194304] [--factor=32] [--seconds=0.1]
 
 For each MPI that is there: the median of each cell in microseconds, bare (blocking), bare and non-blocking, as the backend must
-call MPI to have deadlines, and through the backend; and what the backend adds to the non-blocking call.
+call MPI for longer data to have deadlines, and through the backend; and what the backend adds to the bare call.
 """
 
 import os
@@ -29,7 +29,7 @@ def main():
             for cell in times["bare"]:
                 medians = [statistics.median(times[side][cell]) for side in sides]
                 print(f"{cell[0]:15}{cell[1]:>10}" + "".join(f"{median:14.2f}" for median in medians)
-                      + f"{medians[2] - medians[1]:12.2f}{medians[2] / medians[1]:8.2f}")
+                      + f"{medians[2] - medians[0]:12.2f}{medians[2] / medians[0]:8.2f}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 #include "runtime/backends/mpi/mpi_collectives.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "runtime/backends/mpi/mpi_error.h"
+#include "runtime/backends/mpi/mpi_short_collectives.h"
 #include "runtime/backends/mpi/mpi_types.h"
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
@@ -17,8 +17,8 @@ using Bytes = std::span<std::byte>;
 
 // Units of a type in one call. A reduction takes as much memory again inside MPI: so long ones go in parts.
 constexpr std::size_t most_units = std::size_t{1} << 28U;
-// Of the messages within a collective; see notice_tag.
-constexpr int part_tag = 1;
+// Only MPI itself may touch the memory of a device.
+constexpr Device on_host{};
 
 std::size_t total(std::span<const Tensor> tensors) {
   std::size_t bytes = 0;
@@ -37,26 +37,6 @@ bool are_adjacent(std::span<const Tensor> tensors) {
     if (tensors[i].bytes().data() != tensors[i - 1].bytes().data() + tensors[i - 1].nbytes()) return false;
   }
   return true;
-}
-
-void copy(Bytes to, std::span<const std::byte> from) {
-  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
-}
-
-void post_send(MpiRequests& call, const Tensor& tensor, int to) {
-  const MpiBytes what(tensor.nbytes());
-  const MpiCallLock lock;
-  require_mpi(MPI_Isend(tensor.data(), what.count(), what.type(), to, part_tag, call.group().collectives(),
-                        call.add()),
-              "MPI_Isend");
-}
-
-void post_recv(MpiRequests& call, const Tensor& tensor, int from) {
-  const MpiBytes what(tensor.nbytes());
-  const MpiCallLock lock;
-  require_mpi(MPI_Irecv(tensor.data(), what.count(), what.type(), from, part_tag, call.group().collectives(),
-                        call.add()),
-              "MPI_Irecv");
 }
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
@@ -81,7 +61,9 @@ std::size_t unit_size(DType dtype, const MpiArithmetic& arithmetic) {
 }
 
 // In place.
-void sum_up(MpiRequests& call, Bytes values, DType dtype, ReduceOp op) {
+void sum_up(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, Device device = {}) {
+  if (device == on_host && is_short_all_reduce(values.size(), call.group().size()))
+    return short_all_reduce(call, values, dtype, op);
   const MpiArithmetic how = mpi_arithmetic(dtype, op);
   const std::size_t unit = unit_size(dtype, how);
   in_parts(call, values.size() / unit, "MPI_Iallreduce", [&](std::size_t first, int count) {
@@ -91,7 +73,9 @@ void sum_up(MpiRequests& call, Bytes values, DType dtype, ReduceOp op) {
 }
 
 // The result is in the root's `values`; those of the others stay as they are.
-void sum_up_at(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, int root) {
+void sum_up_at(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, int root, Device device = {}) {
+  if (device == on_host && is_short(values.size(), call.group().size()))
+    return short_reduce(call, values, dtype, op, root);
   const MpiArithmetic how = mpi_arithmetic(dtype, op);
   const std::size_t unit = unit_size(dtype, how);
   const bool is_root = call.group().rank() == root;
@@ -108,7 +92,7 @@ Bytes prepared(MpiRequests& call, Bytes values, DType dtype, const Reduction& re
   Bytes own = values;
   if (!may_change) {
     own = call.scratch(values.size());
-    copy(own, values);
+    copy_bytes(own, values);
   }
   prepare(own, dtype, reduction, call.group().size());
   return own;
@@ -120,7 +104,7 @@ Bytes joined(MpiRequests& call, std::span<const Tensor> parts, bool copies) {
   const Bytes whole = call.scratch(total(parts));
   std::size_t at = 0;
   for (const Tensor& part : parts) {
-    copy(whole.subspan(at, part.nbytes()), part.bytes());
+    copy_bytes(whole.subspan(at, part.nbytes()), part.bytes());
     at += part.nbytes();
   }
   return whole;
@@ -131,6 +115,15 @@ void sum_up_parts(MpiRequests& call, const Tensor& output, std::span<const Tenso
                   ReduceOp op) {
   const MpiArithmetic how = mpi_arithmetic(output.dtype(), op);
   const std::size_t unit = unit_size(output.dtype(), how);
+  if (is_short_for_all(whole.size(), call.group().size())) {
+    std::vector<std::span<const std::byte>> parts;
+    std::size_t at = 0;
+    for (const Tensor& input : inputs) {
+      parts.push_back(whole.subspan(at, input.nbytes()));
+      at += input.nbytes();
+    }
+    return short_reduce_scatter(call, output.bytes(), parts, output.dtype(), op);
+  }
   if (whole.size() / unit <= most_units) {
     std::vector<int> counts;
     for (const Tensor& input : inputs) counts.push_back(static_cast<int>(input.nbytes() / unit));
@@ -146,7 +139,7 @@ void sum_up_parts(MpiRequests& call, const Tensor& output, std::span<const Tenso
   for (int root = 0; root < call.group().size(); ++root) {
     const Bytes part = whole.subspan(at, inputs[index(root)].nbytes());
     sum_up_at(call, part, output.dtype(), op, root);
-    if (root == call.group().rank()) copy(output.bytes(), part);
+    if (root == call.group().rank()) copy_bytes(output.bytes(), part);
     at += part.size();
   }
 }
@@ -160,16 +153,18 @@ void mpi_all_reduce(MpiRequests& call, const Tensor& tensor, const Reduction& re
     const std::vector<std::int64_t> parts = avg_parts(values, tensor.dtype(), call.group().size());
     const auto bytes = std::as_bytes(std::span(parts));
     const Bytes sum = call.scratch(bytes.size());
-    copy(sum, bytes);
+    copy_bytes(sum, bytes);
     sum_up(call, sum, DType::int64, ReduceOp::sum);
     return store_avg(values, tensor.dtype(),
                      {reinterpret_cast<const std::int64_t*>(sum.data()), parts.size()}, call.group().size());
   }
-  sum_up(call, prepared(call, values, tensor.dtype(), reduction, true), tensor.dtype(), reduction.op);
+  sum_up(call, prepared(call, values, tensor.dtype(), reduction, true), tensor.dtype(), reduction.op,
+         tensor.device());
 }
 
 void mpi_broadcast(MpiRequests& call, const Tensor& tensor, int src) {
   if (tensor.nbytes() == 0) return mpi_barrier(call);
+  if (is_short(tensor.nbytes(), call.group().size())) return short_broadcast(call, tensor.bytes(), src);
   in_parts(call, tensor.nbytes(), "MPI_Ibcast", [&](std::size_t first, int count) {
     return MPI_Ibcast(tensor.bytes().data() + first, count, MPI_BYTE, src, call.group().collectives(),
                       call.add());
@@ -178,6 +173,11 @@ void mpi_broadcast(MpiRequests& call, const Tensor& tensor, int src) {
 
 void mpi_all_gather(MpiRequests& call, std::span<const Tensor> outputs, const Tensor& input) {
   if (total(outputs) == 0) return mpi_barrier(call);
+  if (input.device() == on_host && is_short_for_all(total(outputs), call.group().size())) {
+    std::vector<Bytes> targets;
+    for (const Tensor& output : outputs) targets.push_back(output.bytes());
+    return short_all_gather(call, targets, input.bytes());
+  }
   if (are_equal(outputs) && (are_adjacent(outputs) || total(outputs) <= most_units)) {
     const bool direct = are_adjacent(outputs);
     const Bytes into = direct ? outputs.front().bytes() : call.scratch(total(outputs));
@@ -195,16 +195,17 @@ void mpi_all_gather(MpiRequests& call, std::span<const Tensor> outputs, const Te
     if (direct) return;
     std::size_t at = 0;
     for (const Tensor& output : outputs) {
-      copy(output.bytes(), into.subspan(at, output.nbytes()));
+      copy_bytes(output.bytes(), into.subspan(at, output.nbytes()));
       at += output.nbytes();
     }
     return;
   }
-  copy(outputs[index(call.group().rank())].bytes(), input.bytes());
+  copy_bytes(outputs[index(call.group().rank())].bytes(), input.bytes());
   for (int rank = 0; rank < call.group().size(); ++rank) mpi_broadcast(call, outputs[index(rank)], rank);
 }
 
 void mpi_barrier(MpiRequests& call) {
+  if (is_short(0, call.group().size())) return short_barrier(call);
   {
     const MpiCallLock lock;
     require_mpi(MPI_Ibarrier(call.group().collectives(), call.add()), "MPI_Ibarrier");
@@ -220,39 +221,39 @@ void mpi_reduce(MpiRequests& call, const Tensor& tensor, int dst, const Reductio
     const std::vector<std::int64_t> parts = avg_parts(values, tensor.dtype(), call.group().size());
     const auto bytes = std::as_bytes(std::span(parts));
     const Bytes sum = call.scratch(bytes.size());
-    copy(sum, bytes);
+    copy_bytes(sum, bytes);
     sum_up_at(call, sum, DType::int64, ReduceOp::sum, dst);
     if (!is_root) return;
     return store_avg(values, tensor.dtype(),
                      {reinterpret_cast<const std::int64_t*>(sum.data()), parts.size()}, call.group().size());
   }
   sum_up_at(call, prepared(call, values, tensor.dtype(), reduction, is_root), tensor.dtype(), reduction.op,
-            dst);
+            dst, tensor.device());
 }
 
 void mpi_gather(MpiRequests& call, std::span<const Tensor> outputs, const Tensor& input, int dst) {
   if (input.nbytes() == 0) return mpi_barrier(call);
   if (call.group().rank() != dst) {
-    post_send(call, input, dst);
+    post_send(call, input.bytes(), dst);
     return call.complete("MPI_Isend");
   }
   for (int rank = 0; rank < call.group().size(); ++rank) {
-    if (rank != dst) post_recv(call, outputs[index(rank)], rank);
+    if (rank != dst) post_recv(call, outputs[index(rank)].bytes(), rank);
   }
-  copy(outputs[index(dst)].bytes(), input.bytes());
+  copy_bytes(outputs[index(dst)].bytes(), input.bytes());
   call.complete("MPI_Irecv");
 }
 
 void mpi_scatter(MpiRequests& call, const Tensor& output, std::span<const Tensor> inputs, int src) {
   if (output.nbytes() == 0) return mpi_barrier(call);
   if (call.group().rank() != src) {
-    post_recv(call, output, src);
+    post_recv(call, output.bytes(), src);
     return call.complete("MPI_Irecv");
   }
   for (int rank = 0; rank < call.group().size(); ++rank) {
-    if (rank != src) post_send(call, inputs[index(rank)], rank);
+    if (rank != src) post_send(call, inputs[index(rank)].bytes(), rank);
   }
-  copy(output.bytes(), inputs[index(src)].bytes());
+  copy_bytes(output.bytes(), inputs[index(src)].bytes());
   call.complete("MPI_Isend");
 }
 
@@ -269,10 +270,10 @@ void mpi_reduce_scatter(MpiRequests& call, const Tensor& output, std::span<const
   for (int root = 0; root < call.group().size(); ++root) {
     const Tensor& input = inputs[index(root)];
     const Bytes part = call.scratch(input.nbytes());
-    copy(part, input.bytes());
+    copy_bytes(part, input.bytes());
     const Tensor own(part.data(), dtype, input.shape());
     mpi_reduce(call, own, root, reduction);
-    if (root == call.group().rank()) copy(output.bytes(), part);
+    if (root == call.group().rank()) copy_bytes(output.bytes(), part);
   }
 }
 
@@ -280,12 +281,13 @@ void mpi_all_to_all(MpiRequests& call, std::span<const Tensor> outputs, std::spa
   MpiGroup& group = call.group();
   for (int rank = 0; rank < group.size(); ++rank) {
     if (rank != group.rank() && outputs[index(rank)].nbytes() > 0)
-      post_recv(call, outputs[index(rank)], rank);
+      post_recv(call, outputs[index(rank)].bytes(), rank);
   }
   for (int rank = 0; rank < group.size(); ++rank) {
-    if (rank != group.rank() && inputs[index(rank)].nbytes() > 0) post_send(call, inputs[index(rank)], rank);
+    if (rank != group.rank() && inputs[index(rank)].nbytes() > 0)
+      post_send(call, inputs[index(rank)].bytes(), rank);
   }
-  copy(outputs[index(group.rank())].bytes(), inputs[index(group.rank())].bytes());
+  copy_bytes(outputs[index(group.rank())].bytes(), inputs[index(group.rank())].bytes());
   call.complete("MPI_Irecv");
 }
 

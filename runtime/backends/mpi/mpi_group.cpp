@@ -1,6 +1,7 @@
 #include "runtime/backends/mpi/mpi_group.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -279,38 +280,49 @@ void MpiGroup::say_goodbye() noexcept {
   }
 }
 
-std::vector<MPI_Request>& MpiRequests::memory_of_last() {
-  thread_local std::vector<MPI_Request> memory;
+MpiRequests::Memory& MpiRequests::memory_of_last() {
+  thread_local Memory memory;
   return memory;
 }
 
 MpiRequests::~MpiRequests() {
   const bool all_over =
-      std::ranges::all_of(requests_, [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
+      std::ranges::all_of(memory_.requests, [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
   if (all_over) {
-    requests_.swap(memory_of_last());
+    memory_.requests.clear();
+    memory_.scratch.clear();
+    memory_of_last() = std::move(memory_);
     return;
   }
   MpiUse::leave_unfinished();
-  for (auto& memory : scratch_) (void)memory.release();
+  for (auto& memory : memory_.scratch) (void)memory.release();
+  (void)memory_.short_scratch.release();
 }
 
-MPI_Request* MpiRequests::add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+MPI_Request* MpiRequests::add() { return &memory_.requests.emplace_back(MPI_REQUEST_NULL); }
 
 std::span<std::byte> MpiRequests::scratch(std::size_t bytes) {
-  scratch_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-  return {scratch_.back().get(), bytes};
+  constexpr std::size_t unit = 64;
+  if (bytes <= short_scratch_size - short_scratch_used_) {
+    if (!memory_.short_scratch)
+      memory_.short_scratch = std::make_unique_for_overwrite<std::byte[]>(short_scratch_size);
+    std::byte* const place = memory_.short_scratch.get() + short_scratch_used_;
+    short_scratch_used_ =
+        std::min((short_scratch_used_ + bytes + unit - 1) / unit * unit, short_scratch_size);
+    return {place, bytes};
+  }
+  memory_.scratch.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+  return {memory_.scratch.back().get(), bytes};
 }
 
 void MpiRequests::complete(const char* call) {
-  if (requests_.size() == 1) {
-    MPI_Status status;
-    group_.complete(requests_, {&status, 1}, deadline_, bytes_, call);
-  } else if (!requests_.empty()) {
-    std::vector<MPI_Status> statuses(requests_.size());
-    group_.complete(requests_, statuses, deadline_, bytes_, call);
-  }
-  requests_.clear();
+  std::vector<MPI_Request>& requests = memory_.requests;
+  std::array<MPI_Status, 16> few;
+  std::vector<MPI_Status> many(requests.size() > few.size() ? requests.size() : 0);
+  const std::span<MPI_Status> statuses =
+      many.empty() ? std::span(few).first(requests.size()) : std::span(many);
+  if (!requests.empty()) group_.complete(requests, statuses, deadline_, bytes_, call);
+  requests.clear();
 }
 
 }  // namespace dlaunch::internal

@@ -103,10 +103,7 @@ class MpiRequests {
  public:
   // `bytes`: that the operation moves on this rank.
   MpiRequests(MpiGroup& group, Deadline deadline, std::size_t bytes)
-      : group_(group), deadline_(deadline), bytes_(bytes) {
-    requests_.swap(memory_of_last());
-    requests_.clear();
-  }
+      : group_(group), deadline_(deadline), bytes_(bytes), memory_(std::move(memory_of_last())) {}
   ~MpiRequests();
   MpiRequests(const MpiRequests&) = delete;
   MpiRequests& operator=(const MpiRequests&) = delete;
@@ -125,9 +122,15 @@ class MpiRequests {
   const std::size_t bytes_;
   const MpiUse use_;
   // This thread's last operation has left it: no allocation for each.
-  static std::vector<MPI_Request>& memory_of_last();
-  std::vector<MPI_Request> requests_;
-  std::vector<std::unique_ptr<std::byte[]>> scratch_;
+  struct Memory {
+    std::vector<MPI_Request> requests;
+    std::vector<std::unique_ptr<std::byte[]>> scratch;
+    std::unique_ptr<std::byte[]> short_scratch;
+  };
+  static constexpr std::size_t short_scratch_size = 4096;
+  static Memory& memory_of_last();
+  Memory memory_;
+  std::size_t short_scratch_used_ = 0;
 };
 
 }  // namespace dlaunch::internal

@@ -94,6 +94,9 @@ class OpenMpi(Mpi):
     def test_world_of_4(self):
         self.compare(4)
 
+    def test_world_of_6(self):
+        self.compare(6)
+
     def test_ranks_and_store_are_those_of_mpi(self):
         self.check_worlds()
 
