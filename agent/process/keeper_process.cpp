@@ -264,6 +264,7 @@ void KeeperProcess::reap() {
   rusage used{};
   for (pid_t pid = wait4(-1, &status, WNOHANG, &used); pid > 0; pid = wait4(-1, &status, WNOHANG, &used)) {
     any = true;
+    if (session_) session_->on_reaped(pid);
     const auto found = workers_.find(pid);
     if (found == workers_.end()) continue;  // an adopted orphan
     const ProcKey key = found->second;

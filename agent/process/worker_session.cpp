@@ -94,9 +94,14 @@ void WorkerSession::end_leader() {
   kill(leader_, SIGKILL);
   while (waitpid(leader_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  leader_ = -1;
 }
 
-// It may have been killed, and reaped with other children.
+void WorkerSession::on_reaped(pid_t pid) {
+  if (pid == leader_) leader_ = -1;
+}
+
+// It may have been killed.
 bool WorkerSession::leader_lives() const {
   siginfo_t ended{};
   return leader_ > 0 && waitid(P_PID, static_cast<id_t>(leader_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -111,9 +116,10 @@ pid_t WorkerSession::make(const WorkerClone& worker) {
   order_->worker = &child;
   order_->made = -1;
   change(order_->state, Order::given);
-  while (state_of(order_->state) != Order::done) {
+  // The leader may have been stopped (SIGSTOP). `made` is certain once it has ended.
+  for (int patience = 10; state_of(order_->state) != Order::done && leader_lives(); --patience) {
+    if (patience == 0) end_leader();
     await_change(order_->state, Order::given);
-    if (!leader_lives()) break;
   }
   if (order_->made < 0) end_leader();  // the limit on processes may be reached
   return order_->made;

@@ -45,6 +45,8 @@ class WorkerSession {
   // The worker is in the session, and a child of this process. Returns its pid, or -1: none was made, because
   // the kernel has refused it or the leader has ended. Then there is no leader any more.
   pid_t make(const WorkerClone& worker);
+  // The caller has reaped a child. It may have been the leader.
+  void on_reaped(pid_t pid);
   // All that were to be made were asked for.
   [[nodiscard]] bool is_complete() const { return left_ == 0; }
 

@@ -336,12 +336,14 @@ short Link::await_socket(std::chrono::milliseconds limit) const {
 void Link::drive(const Handler& handler, const Driving& driving) {
   int nobody = 0;
   if (!read_requests_.compare_exchange_strong(nobody, 1)) return;
+  is_driven_ = true;
   drives_.store(drives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (ByteRings* const way = rings()) {
     drive_rings(*way, handler, driving);
   } else {
     drive_socket(handler, driving);
   }
+  is_driven_ = false;
   stop_reading(handler);
 }
 
@@ -401,6 +403,8 @@ void Link::drive_socket(const Handler& handler, const Driving& driving) {
 void Link::end() {
   hung_up_ = true;
   shutdown(socket_.get(), SHUT_RDWR);
+  // The other side has the eventfd, too: it would stay in the epoll.
+  if (shares_memory()) epoll_ctl(poll_, EPOLL_CTL_DEL, shared_->own_event.get(), nullptr);
   if (SideLinks* const sides = sides_.load(std::memory_order_acquire)) sides->end();
 }
 

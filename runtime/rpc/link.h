@@ -85,7 +85,7 @@ class Link {
     FunctionRef<bool()> comes_back = {};
   };
   void drive(const Handler& handler, const Driving& driving);
-  [[nodiscard]] bool is_read() const { return read_requests_ > 0; }
+  [[nodiscard]] bool is_driven() const { return is_driven_; }
   // Whether a thread has driven it since the last call. One thread at a time calls it.
   [[nodiscard]] bool was_driven() {
     const std::uint64_t drives = drives_;
@@ -172,6 +172,7 @@ class Link {
 
   std::atomic<int> read_requests_ = 0;
   std::atomic<bool> hung_up_ = false;
+  std::atomic<bool> is_driven_ = false;
   std::atomic<std::uint64_t> drives_ = 0;  // ever
   std::uint64_t drives_before_ = 0;        // for was_driven()
   // Only the reading thread.

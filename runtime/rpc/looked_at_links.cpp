@@ -96,13 +96,12 @@ LookedAtLinks::Links LookedAtLinks::take_those_left(bool& others_remain) {
   const std::lock_guard lock(mutex_);
   Links stuck;
   for (const auto& link : std::exchange(left_, {})) {
-    if (link->is_read()) {  // it will be left again
-      link->is_left = false;
-    } else if (link->was_driven()) {
-      left_.push_back(link);
-    } else {
-      link->is_left = false;
+    link->is_left = false;  // first: one that ends to drive it now leaves it again
+    if (link->is_driven()) continue;
+    if (!link->was_driven()) {
       stuck.push_back(link);
+    } else if (!link->is_left.exchange(true)) {
+      left_.push_back(link);
     }
   }
   others_remain = !left_.empty();

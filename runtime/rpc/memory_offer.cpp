@@ -1,12 +1,16 @@
 #include "runtime/rpc/memory_offer.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -42,6 +46,16 @@ Descriptor new_event() {
   return Descriptor([] { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
 }
 
+// Another file might end this process or make it wait when it is written to.
+bool is_event(int fd) {
+  std::array<char, 32> target{};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = readlink(link.c_str(), target.data(), target.size());
+  return size > 0 &&
+         std::string_view(target.data(), static_cast<std::size_t>(size)) == "anon_inode:[eventfd]" &&
+         (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
+}
+
 std::unique_ptr<SharedRings> make_shared_rings(const Descriptor& file) {
   Descriptor own = new_event();
   Descriptor other = new_event();
@@ -72,7 +86,8 @@ MemoryOffer take_memory_offer(int socket, bool is_wanted) {
   MemoryOffer result{offer.has_byte};
   if (!offer.has_byte) return result;
   std::vector<Descriptor>& files = offer.files;  // those of the side that offers: its own event comes first
-  if (files.size() == offered_descriptors && is_wanted)
+  if (files.size() == offered_descriptors && is_wanted && is_event(files[1].get()) &&
+      is_event(files[2].get()))
     result.taken = share(files[0].get(), ByteRings::Side::receiver, std::move(files[2]), std::move(files[1]));
   const char answer = result.taken ? yes : no;
   (void)send(socket, &answer, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // else the other side sees the end

@@ -74,8 +74,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::atomic_ref<std::uint64_t>(words[word]).store(one[3] % 2 == 0 ? value : value % 16);
       std::this_thread::yield();
       if (one[3] % 4 == 1) {
-        auto* const row =
-            reinterpret_cast<std::uint64_t*>(group.segment()->eager(one[0] % ranks, one[1] % shared::eager_window));
+        auto* const row = reinterpret_cast<std::uint64_t*>(
+            group.segment()->eager(one[0] % ranks, one[1] % shared::eager_window));
         std::atomic_ref<std::uint64_t>(row[one[2] % 8]).store(value);
       }
     }

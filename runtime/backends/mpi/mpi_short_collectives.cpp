@@ -179,6 +179,7 @@ void short_reduce_scatter(MpiRequests& call, Bytes output, std::span<const Const
                           ReduceOp op) {
   const auto part = [&](int rank) { return parts[static_cast<std::size_t>(rank)]; };
   const MpiGroup& group = call.group();
+  if (group.size() == 1) return copy_bytes(output, part(0));
   const auto size = static_cast<std::size_t>(group.size());
   const Bytes theirs = call.scratch(size * output.size());
   const auto from = [&](int rank) {

@@ -109,6 +109,19 @@ TEST_F(WorkerSessionTest, AfterTheLeadersEndAWorkerFoundsItsOwnSession) {
   }
 }
 
+TEST_F(WorkerSessionTest, AStoppedLeaderIsDoneWithout) {
+  WorkerSession session(1);
+  const pid_t leader = session.leader();
+  kill(leader, SIGSTOP);
+  siginfo_t stopped{};
+  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(leader), &stopped, WSTOPPED), 0);
+  start(&session);
+  await_exec();
+  EXPECT_EQ(getsid(worker_->pid()), worker_->pid());
+  EXPECT_EQ(kill(leader, 0), -1) << "it has ended";
+  end();
+}
+
 TEST_F(WorkerSessionTest, AWorkerThatCannotBeRunReportsWhy) {
   WorkerSession session(1);
   WorkerStart start;

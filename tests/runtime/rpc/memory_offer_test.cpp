@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -63,8 +64,15 @@ TEST_F(MemoryOffers, NobodySharesItIfOneDoesNotWantTo) {
 }
 
 TEST_F(MemoryOffers, AnotherFileIsRefused) {
+  std::string why;
+  const Descriptor memory([&] { return ByteRings::make_file(why); });
+  const Descriptor event([] { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
+  const Descriptor blocking_event([] { return eventfd(0, EFD_CLOEXEC); });
   const int file = ends_[0];
-  for (const std::vector<int>& files : {std::vector{file}, std::vector{file, file, file}}) {
+  for (const std::vector<int>& files :
+       {std::vector{file}, std::vector{file, event.get(), event.get()}, std::vector{memory.get()},
+        std::vector{memory.get(), file, event.get()}, std::vector{memory.get(), event.get(), file},
+        std::vector{memory.get(), blocking_event.get(), event.get()}}) {
     EXPECT_TRUE(send_descriptors(ends_[0], files));
     const MemoryOffer offer = take_memory_offer(ends_[1], true);
     EXPECT_TRUE(offer.has_come);
