@@ -140,6 +140,7 @@ RUNTIME_COVERED_BY = {
     "runtime/backends/mpi/mpi_group": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_messages": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_module": "runtime/backends/mpi/mpi_test.py",
+    "runtime/backends/mpi/mpi_pairwise_collectives": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_process": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_short_collectives": "runtime/backends/mpi/mpi_test.py",
     "runtime/backends/mpi/mpi_types": "runtime/backends/mpi/mpi_test.py",

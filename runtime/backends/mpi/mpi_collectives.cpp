@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/backends/mpi/mpi_error.h"
+#include "runtime/backends/mpi/mpi_pairwise_collectives.h"
 #include "runtime/backends/mpi/mpi_short_collectives.h"
 #include "runtime/backends/mpi/mpi_types.h"
 #include "runtime/reduce/integer_avg.h"
@@ -62,8 +63,9 @@ std::size_t unit_size(DType dtype, const MpiArithmetic& arithmetic) {
 
 // In place.
 void sum_up(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, Device device = {}) {
-  if (device == on_host && is_short_all_reduce(values.size(), call.group().size()))
+  if (device == on_host && is_short_exchange(values.size(), call.group().size()))
     return short_all_reduce(call, values, dtype, op);
+  if (device == on_host && are_few(call.group().size())) return pairwise_all_reduce(call, values, dtype, op);
   const MpiArithmetic how = mpi_arithmetic(dtype, op);
   const std::size_t unit = unit_size(dtype, how);
   in_parts(call, values.size() / unit, "MPI_Iallreduce", [&](std::size_t first, int count) {
@@ -76,6 +78,8 @@ void sum_up(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, Device de
 void sum_up_at(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, int root, Device device = {}) {
   if (device == on_host && is_short(values.size(), call.group().size()))
     return short_reduce(call, values, dtype, op, root);
+  if (device == on_host && are_few(call.group().size()))
+    return pairwise_reduce(call, values, dtype, op, root);
   const MpiArithmetic how = mpi_arithmetic(dtype, op);
   const std::size_t unit = unit_size(dtype, how);
   const bool is_root = call.group().rank() == root;
@@ -115,14 +119,14 @@ void sum_up_parts(MpiRequests& call, const Tensor& output, std::span<const Tenso
                   ReduceOp op) {
   const MpiArithmetic how = mpi_arithmetic(output.dtype(), op);
   const std::size_t unit = unit_size(output.dtype(), how);
-  if (is_short_for_all(whole.size(), call.group().size())) {
+  if (are_few(call.group().size())) {
     std::vector<std::span<const std::byte>> parts;
     std::size_t at = 0;
     for (const Tensor& input : inputs) {
       parts.push_back(whole.subspan(at, input.nbytes()));
       at += input.nbytes();
     }
-    return short_reduce_scatter(call, output.bytes(), parts, output.dtype(), op);
+    return pairwise_reduce_scatter(call, output.bytes(), parts, output.dtype(), op);
   }
   if (whole.size() / unit <= most_units) {
     std::vector<int> counts;
@@ -173,10 +177,10 @@ void mpi_broadcast(MpiRequests& call, const Tensor& tensor, int src) {
 
 void mpi_all_gather(MpiRequests& call, std::span<const Tensor> outputs, const Tensor& input) {
   if (total(outputs) == 0) return mpi_barrier(call);
-  if (input.device() == on_host && is_short_for_all(total(outputs), call.group().size())) {
+  if (input.device() == on_host && are_few(call.group().size())) {
     std::vector<Bytes> targets;
     for (const Tensor& output : outputs) targets.push_back(output.bytes());
-    return short_all_gather(call, targets, input.bytes());
+    return pairwise_all_gather(call, targets, input.bytes());
   }
   if (are_equal(outputs) && (are_adjacent(outputs) || total(outputs) <= most_units)) {
     const bool direct = are_adjacent(outputs);

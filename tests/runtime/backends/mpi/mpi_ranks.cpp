@@ -2,6 +2,7 @@
 //
 //   mpi_ranks worlds               two worlds, one after another
 //   mpi_ranks lengths              a receive that is shorter than its message
+//   mpi_ranks long                 reductions that go in several segments, and blocks of different lengths
 //   mpi_ranks dead                 rank 1 is killed, and the others wait for it
 //   mpi_ranks lost DIRECTORY       rank 1 becomes another program, which its launcher cannot know; the errors
 //                                  of the others are in error.RANK
@@ -11,10 +12,12 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +33,56 @@ void worlds() {
                 dlaunch::get_world_size(), dlaunch::get_node_local_rank(), static_cast<double>(sum.back()));
     dlaunch::destroy_process_group();
   }
+}
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error(what + " is wrong at rank " + std::to_string(dlaunch::get_rank()));
+}
+
+using Values = std::vector<std::int64_t>;
+
+// What a rank has: `factor` times a pattern.
+Values values_of(std::size_t count, std::int64_t factor) {
+  Values values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = factor * static_cast<std::int64_t>(i % 1009 + 1);
+  return values;
+}
+
+void long_data() {
+  dlaunch::init_process_group({.backend = "mpi"});
+  const int rank = dlaunch::get_rank();
+  const int size = dlaunch::get_world_size();
+  const std::int64_t sum = size * (size + 1) / 2;
+  constexpr std::size_t count = 300'001;
+  Values all = values_of(count, rank + 1);
+  dlaunch::all_reduce(dlaunch::Tensor::of(all));
+  require(all == values_of(count, sum), "all_reduce");
+  for (int root = 0; root < size; ++root) {
+    Values own = values_of(count, rank + 1);
+    dlaunch::reduce(dlaunch::Tensor::of(own), root);
+    require(own == values_of(count, rank == root ? sum : rank + 1), "reduce");
+  }
+  std::vector<Values> blocks;  // for each rank; that of rank 0 is empty
+  std::vector<Values> gathered;
+  for (int to = 0; to < size; ++to) {
+    const auto length = static_cast<std::size_t>(to) * 70'001;
+    blocks.push_back(values_of(length, (rank + 1) * (to + 1)));
+    gathered.emplace_back(length);
+  }
+  std::vector<dlaunch::Tensor> inputs;
+  std::vector<dlaunch::Tensor> outputs;
+  for (Values& block : blocks) inputs.push_back(dlaunch::Tensor::of(block));
+  for (Values& block : gathered) outputs.push_back(dlaunch::Tensor::of(block));
+  Values& own = blocks[static_cast<std::size_t>(rank)];
+  Values part(own.size());
+  dlaunch::reduce_scatter(dlaunch::Tensor::of(part), inputs);
+  require(part == values_of(part.size(), sum * (rank + 1)), "reduce_scatter");
+  dlaunch::all_gather(outputs, dlaunch::Tensor::of(own));
+  for (int from = 0; from < size; ++from) {
+    const Values& block = gathered[static_cast<std::size_t>(from)];
+    require(block == values_of(block.size(), (from + 1) * (from + 1)), "all_gather");
+  }
+  std::printf("rank %d: all is right\n", rank);
 }
 
 void lengths() {
@@ -103,6 +156,8 @@ int main(int argc, char** argv) {
       worlds();
     } else if (mode == "lengths") {
       lengths();
+    } else if (mode == "long") {
+      long_data();
     } else if (mode == "deadline" && argc > 2) {
       deadline(argv[2], dlaunch::get_node_local_rank() == 0);
     } else if (mode == "dead") {

@@ -72,6 +72,12 @@ class Mpi(unittest.TestCase):
         self.assertRegex(printed, "rank 0: .*not all ranks came before the deadline", all_of_it)
         self.assertRegex(printed, "rank 1: .*peer 0 on .*it gave up: not all ranks came before the deadline", all_of_it)
 
+    def check_long_data(self):
+        for size in (2, 3):
+            code, printed, all_of_it = self.run_ranks(size, "long")
+            self.assertEqual(code, 0, all_of_it)
+            self.assertEqual(printed.count("all is right"), size, all_of_it)
+
     def check_worlds(self):
         code, printed, all_of_it = self.run_ranks(3, "worlds")
         self.assertEqual(code, 0, all_of_it)
@@ -104,6 +110,9 @@ class OpenMpi(Mpi):
     def test_ranks_and_store_are_those_of_mpi(self):
         self.check_worlds()
 
+    def test_long_data(self):
+        self.check_long_data()
+
     def test_an_error_of_mpi_is_an_exception(self):
         self.check_error()
 
@@ -134,6 +143,9 @@ class Mpich(Mpi):
 
     def test_ranks_and_store_are_those_of_mpi(self):
         self.check_worlds()
+
+    def test_long_data(self):
+        self.check_long_data()
 
     def test_an_error_of_mpi_is_an_exception(self):
         self.check_error()
