@@ -89,7 +89,7 @@ TEST_F(WorkerSessionTest, TheSessionOutlivesItsLeader) {
   EXPECT_EQ(errno, ESRCH);
   EXPECT_EQ(getsid(worker_->pid()), leader);
   end();
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "nothing is left";
+  EXPECT_EQ(waitpid(leader, nullptr, WNOHANG), -1) << "it has been reaped";
   EXPECT_EQ(errno, ECHILD);
 }
 
