@@ -119,15 +119,6 @@ void sum_up_parts(MpiRequests& call, const Tensor& output, std::span<const Tenso
                   ReduceOp op) {
   const MpiArithmetic how = mpi_arithmetic(output.dtype(), op);
   const std::size_t unit = unit_size(output.dtype(), how);
-  if (are_few(call.group().size())) {
-    std::vector<std::span<const std::byte>> parts;
-    std::size_t at = 0;
-    for (const Tensor& input : inputs) {
-      parts.push_back(whole.subspan(at, input.nbytes()));
-      at += input.nbytes();
-    }
-    return pairwise_reduce_scatter(call, output.bytes(), parts, output.dtype(), op);
-  }
   if (whole.size() / unit <= most_units) {
     std::vector<int> counts;
     for (const Tensor& input : inputs) counts.push_back(static_cast<int>(input.nbytes() / unit));
@@ -238,11 +229,11 @@ void mpi_reduce(MpiRequests& call, const Tensor& tensor, int dst, const Reductio
 void mpi_gather(MpiRequests& call, std::span<const Tensor> outputs, const Tensor& input, int dst) {
   if (input.nbytes() == 0) return mpi_barrier(call);
   if (call.group().rank() != dst) {
-    post_send(call, input.bytes(), dst);
+    call.post_send(input.bytes(), dst);
     return call.complete("MPI_Isend");
   }
   for (int rank = 0; rank < call.group().size(); ++rank) {
-    if (rank != dst) post_recv(call, outputs[index(rank)].bytes(), rank);
+    if (rank != dst) call.post_recv(outputs[index(rank)].bytes(), rank);
   }
   copy_bytes(outputs[index(dst)].bytes(), input.bytes());
   call.complete("MPI_Irecv");
@@ -251,11 +242,11 @@ void mpi_gather(MpiRequests& call, std::span<const Tensor> outputs, const Tensor
 void mpi_scatter(MpiRequests& call, const Tensor& output, std::span<const Tensor> inputs, int src) {
   if (output.nbytes() == 0) return mpi_barrier(call);
   if (call.group().rank() != src) {
-    post_recv(call, output.bytes(), src);
+    call.post_recv(output.bytes(), src);
     return call.complete("MPI_Irecv");
   }
   for (int rank = 0; rank < call.group().size(); ++rank) {
-    if (rank != src) post_send(call, inputs[index(rank)].bytes(), rank);
+    if (rank != src) call.post_send(inputs[index(rank)].bytes(), rank);
   }
   copy_bytes(output.bytes(), inputs[index(src)].bytes());
   call.complete("MPI_Isend");
@@ -266,6 +257,12 @@ void mpi_reduce_scatter(MpiRequests& call, const Tensor& output, std::span<const
   if (total(inputs) == 0) return mpi_barrier(call);
   const DType dtype = output.dtype();
   if (!is_integer_avg(dtype, reduction)) {
+    if (are_few(call.group().size())) {
+      std::vector<std::span<const std::byte>> parts;
+      for (const Tensor& input : inputs)
+        parts.push_back(prepared(call, input.bytes(), dtype, reduction, false));
+      return pairwise_reduce_scatter(call, output.bytes(), parts, dtype, reduction.op);
+    }
     const bool changes = needs_preparing(dtype, reduction) || total(inputs) > most_units;
     const Bytes whole = joined(call, inputs, changes);
     if (changes && needs_preparing(dtype, reduction)) prepare(whole, dtype, reduction, call.group().size());
@@ -285,11 +282,11 @@ void mpi_all_to_all(MpiRequests& call, std::span<const Tensor> outputs, std::spa
   MpiGroup& group = call.group();
   for (int rank = 0; rank < group.size(); ++rank) {
     if (rank != group.rank() && outputs[index(rank)].nbytes() > 0)
-      post_recv(call, outputs[index(rank)].bytes(), rank);
+      call.post_recv(outputs[index(rank)].bytes(), rank);
   }
   for (int rank = 0; rank < group.size(); ++rank) {
     if (rank != group.rank() && inputs[index(rank)].nbytes() > 0)
-      post_send(call, inputs[index(rank)].bytes(), rank);
+      call.post_send(inputs[index(rank)].bytes(), rank);
   }
   copy_bytes(outputs[index(group.rank())].bytes(), inputs[index(group.rank())].bytes());
   call.complete("MPI_Irecv");

@@ -11,6 +11,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/backends/mpi/mpi_error.h"
+#include "runtime/backends/mpi/mpi_types.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/start_thread.h"
@@ -19,8 +20,9 @@ namespace dlaunch::internal {
 
 namespace {
 
-// Of notices; the program's and the library's own messages between two ranks have tags below.
+// Of notices, and of the messages within a collective.
 constexpr int notice_tag = 30'000;
+constexpr int part_tag = 1;
 
 struct Communicators {
   MPI_Comm collectives = MPI_COMM_NULL;
@@ -300,6 +302,20 @@ MpiRequests::~MpiRequests() {
 }
 
 MPI_Request* MpiRequests::add() { return &memory_.requests.emplace_back(MPI_REQUEST_NULL); }
+
+void MpiRequests::post_send(std::span<const std::byte> bytes, int to) {
+  const MpiBytes what(bytes.size());
+  const MpiCallLock lock;
+  require_mpi(MPI_Isend(bytes.data(), what.count(), what.type(), to, part_tag, group_.collectives(), add()),
+              "MPI_Isend");
+}
+
+void MpiRequests::post_recv(std::span<std::byte> bytes, int from) {
+  const MpiBytes what(bytes.size());
+  const MpiCallLock lock;
+  require_mpi(MPI_Irecv(bytes.data(), what.count(), what.type(), from, part_tag, group_.collectives(), add()),
+              "MPI_Irecv");
+}
 
 std::span<std::byte> MpiRequests::scratch(std::size_t bytes) {
   constexpr std::size_t unit = 64;

@@ -111,6 +111,9 @@ class MpiRequests {
   [[nodiscard]] MpiGroup& group() { return group_; }
   // For the next call, which fills it in.
   MPI_Request* add();
+  // A message within the operation, which is in order with those of earlier ones.
+  void post_send(std::span<const std::byte> bytes, int to);
+  void post_recv(std::span<std::byte> bytes, int from);
   // Memory that lives as long as MPI may use it.
   std::span<std::byte> scratch(std::size_t bytes);
   // Waits for all that were added. `call`: for messages.

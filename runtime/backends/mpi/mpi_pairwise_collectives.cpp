@@ -43,8 +43,8 @@ std::vector<Bytes> parts_of(Bytes values, std::size_t unit, int ranks) {
 }  // namespace
 
 void pairwise_all_gather(MpiRequests& call, std::span<const Bytes> outputs, ConstBytes input) {
-  for_each_peer(call.group(), [&](int peer) { post_recv(call, outputs[at_rank(peer)], peer); });
-  for_each_peer(call.group(), [&](int peer) { post_send(call, input, peer); });
+  for_each_peer(call.group(), [&](int peer) { call.post_recv(outputs[at_rank(peer)], peer); });
+  for_each_peer(call.group(), [&](int peer) { call.post_send(input, peer); });
   copy_bytes(outputs[at_rank(call.group().rank())], input);
   call.complete("MPI_Irecv");
 }
@@ -61,11 +61,11 @@ void pairwise_reduce_scatter(MpiRequests& call, Bytes output, std::span<const Co
     const Bytes result = segment(output, at);
     const auto from = [&](int rank) { return slots.subspan(at_rank(rank) * slot, result.size()); };
     for_each_peer(group, [&](int peer) {
-      if (!result.empty()) post_recv(call, from(peer), peer);
+      if (!result.empty()) call.post_recv(from(peer), peer);
     });
     for_each_peer(group, [&](int peer) {
       const ConstBytes part = segment(parts[at_rank(peer)], at);
-      if (!part.empty()) post_send(call, part, peer);
+      if (!part.empty()) call.post_send(part, peer);
     });
     call.complete("MPI_Irecv");
     const auto values = [&](int rank) {
@@ -92,10 +92,10 @@ void pairwise_reduce(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, 
   const Bytes own = is_root ? part : call.scratch(part.size());
   pairwise_reduce_scatter(call, own, std::vector<ConstBytes>(parts.begin(), parts.end()), dtype, op);
   if (!is_root) {
-    post_send(call, own, root);
+    call.post_send(own, root);
     return call.complete("MPI_Isend");
   }
-  for_each_peer(call.group(), [&](int peer) { post_recv(call, parts[at_rank(peer)], peer); });
+  for_each_peer(call.group(), [&](int peer) { call.post_recv(parts[at_rank(peer)], peer); });
   call.complete("MPI_Irecv");
 }
 

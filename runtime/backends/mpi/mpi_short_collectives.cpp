@@ -2,9 +2,6 @@
 
 #include <bit>
 
-#include "runtime/backends/mpi/mpi_error.h"
-#include "runtime/backends/mpi/mpi_types.h"
-
 namespace dlaunch::internal {
 
 namespace {
@@ -29,28 +26,12 @@ class Tree {
 
 }  // namespace
 
-void post_send(MpiRequests& call, ConstBytes bytes, int to) {
-  const MpiBytes what(bytes.size());
-  const MpiCallLock lock;
-  require_mpi(MPI_Isend(bytes.data(), what.count(), what.type(), to, part_tag, call.group().collectives(),
-                        call.add()),
-              "MPI_Isend");
-}
-
-void post_recv(MpiRequests& call, Bytes bytes, int from) {
-  const MpiBytes what(bytes.size());
-  const MpiCallLock lock;
-  require_mpi(MPI_Irecv(bytes.data(), what.count(), what.type(), from, part_tag, call.group().collectives(),
-                        call.add()),
-              "MPI_Irecv");
-}
-
 void short_barrier(MpiRequests& call) {
   const int size = call.group().size();
   const int self = call.group().rank();
   for (int step = 1; step < size; step *= 2) {
-    post_recv(call, {}, (self - step + size) % size);
-    post_send(call, {}, (self + step) % size);
+    call.post_recv({}, (self - step + size) % size);
+    call.post_send({}, (self + step) % size);
     call.complete("MPI_Irecv");
   }
 }
@@ -60,11 +41,11 @@ void short_broadcast(MpiRequests& call, Bytes values, int root) {
   int step = 1;
   while (tree.has(step) && (tree.self() & step) == 0) step *= 2;
   if (tree.self() != 0) {
-    post_recv(call, values, tree.rank(tree.self() - step));
+    call.post_recv(values, tree.rank(tree.self() - step));
     call.complete("MPI_Irecv");
   }
   for (step /= 2; step > 0; step /= 2) {
-    if (tree.has(tree.self() + step)) post_send(call, values, tree.rank(tree.self() + step));
+    if (tree.has(tree.self() + step)) call.post_send(values, tree.rank(tree.self() + step));
   }
   call.complete("MPI_Isend");
 }
@@ -76,27 +57,27 @@ void short_all_reduce(MpiRequests& call, Bytes values, DType dtype, ReduceOp op)
   const int self = call.group().rank();
   const int doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
   if (self >= doubling) {
-    post_send(call, values, self - doubling);
+    call.post_send(values, self - doubling);
     call.complete("MPI_Isend");
-    post_recv(call, values, self - doubling);
+    call.post_recv(values, self - doubling);
     return call.complete("MPI_Irecv");
   }
   const Bytes theirs = call.scratch(values.size());
   const bool has_other = self + doubling < size;
   if (has_other) {
-    post_recv(call, theirs, self + doubling);
+    call.post_recv(theirs, self + doubling);
     call.complete("MPI_Irecv");
     combine(values, values, theirs);
   }
   for (int step = 1; step < doubling; step *= 2) {
     const int peer = self ^ step;
-    post_recv(call, theirs, peer);
-    post_send(call, values, peer);
+    call.post_recv(theirs, peer);
+    call.post_send(values, peer);
     call.complete("MPI_Irecv");
     combine(values, self < peer ? values : theirs, self < peer ? theirs : values);
   }
   if (!has_other) return;
-  post_send(call, values, self + doubling);
+  call.post_send(values, self + doubling);
   call.complete("MPI_Isend");
 }
 
@@ -106,7 +87,7 @@ void short_reduce(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, int
   Bytes theirs;
   for (int step = 1; tree.has(step); step *= 2) {
     if ((tree.self() & step) != 0) {
-      post_send(call, values, tree.rank(tree.self() - step));
+      call.post_send(values, tree.rank(tree.self() - step));
       return call.complete("MPI_Isend");
     }
     if (!tree.has(tree.self() + step)) continue;
@@ -118,7 +99,7 @@ void short_reduce(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, int
         values = own;
       }
     }
-    post_recv(call, theirs, tree.rank(tree.self() + step));
+    call.post_recv(theirs, tree.rank(tree.self() + step));
     call.complete("MPI_Irecv");
     combine(values, values, theirs);
   }

@@ -21,15 +21,9 @@
 
 namespace dlaunch::internal {
 
-// Tag of the messages within a collective; those of notices are larger.
-inline constexpr int part_tag = 1;
-
 inline void copy_bytes(std::span<std::byte> to, std::span<const std::byte> from) {
   if (!from.empty() && to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
 }
-
-void post_send(MpiRequests& call, std::span<const std::byte> bytes, int to);
-void post_recv(MpiRequests& call, std::span<std::byte> bytes, int from);
 
 // The values of the lower rank come first: see ReduceKernel.
 class MpiCombination {
