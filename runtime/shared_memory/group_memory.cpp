@@ -28,6 +28,12 @@ constexpr int first_looks = 100;
 constexpr std::size_t first_cells = 16;
 std::atomic<std::size_t> staging_of_all_groups = 0;  // bytes of this process that have memory
 
+[[noreturn]] void throw_no_memory(std::size_t size) {
+  const std::optional<std::string> why = why_memory_does_not_fit(size);
+  throw DistBackendError("there is no memory to share data with the ranks of this host" +
+                         (why ? ": " + *why : ""));
+}
+
 }  // namespace
 
 GroupMemory::GroupMemory(std::shared_ptr<Segment> segment, std::vector<int> members, std::size_t self,
@@ -72,11 +78,9 @@ void GroupMemory::introduce() {
 
 // Of the next cells. A group of few calls takes only the first ones.
 void GroupMemory::take_cell_memory() {
-  constexpr std::uintptr_t in_page = shared::page_size - 1;
-  const std::size_t before = reinterpret_cast<std::uintptr_t>(own_) & in_page;
   const std::size_t cells = std::min(number_ % shared::window + first_cells, shared::window);
   const std::size_t size = offsetof(shared::Control, cells) + cells * sizeof(shared::Cell);
-  with_memory(reinterpret_cast<std::byte*>(own_) - before, before + size, control_with_memory_);
+  if (!populate_around(own_, size)) throw_no_memory(size);
 }
 
 // Waits until all ranks have entered that call.
@@ -113,11 +117,7 @@ std::byte* GroupMemory::compose(std::size_t size) {
 std::byte* GroupMemory::with_memory(std::byte* area, std::size_t size, std::size_t& having) {
   if (size <= having) return area;
   const std::size_t whole = shared::round_up(size, shared::page_size);
-  if (!populate(area + having, whole - having)) {
-    const std::optional<std::string> why = why_memory_does_not_fit(whole - having);
-    throw DistBackendError("there is no memory to share data with the ranks of this host" +
-                           (why ? ": " + *why : ""));
-  }
+  if (!populate(area + having, whole - having)) throw_no_memory(whole - having);
   having = whole;
   return area;
 }

@@ -162,7 +162,6 @@ class GroupMemory {
   std::size_t received_ = 0;                          // ranks whose data of the current call have come
   shared::Fingerprint fingerprints_[shared::window];  // of the latest calls
   Deadline deadline_;
-  std::size_t control_with_memory_ = 0;                       // bytes, from the page on in which it begins
   std::size_t short_with_memory_ = 0;                         // bytes of all short areas of this rank
   std::size_t eager_with_memory_[shared::eager_window] = {};  // bytes of each area of this rank
   std::size_t staging_with_memory_[2] = {};

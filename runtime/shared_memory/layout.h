@@ -15,12 +15,12 @@
 //
 // Short data. For call k each rank fills its cell k % window: first the call's fingerprint and the data
 // (behind the fingerprint, in the short area of the same index, or in the eager area k % eager_window), then
-// the stamp k, with release. A rank
-// that reads the stamp k with acquire may read the data. A rank enters call k when it has seen that all
-// others have entered call k - lead, and has compared their fingerprints of that call. So a rank that only
-// sends may be `lead` calls ahead; it overwrites cell k when all others have entered call k + lead, hence
-// nobody reads the cell any more, neither for its data nor for its fingerprint. Eager areas are larger and
-// fewer: before a rank fills one in call k, all others have entered call k - eager_lead.
+// the stamp k, with release. A rank that reads the stamp k with acquire may read the data. A rank enters call
+// k when it has seen that all others have entered call k - lead, and has compared their fingerprints of that
+// call. So a rank that only sends may be `lead` calls ahead; it overwrites cell k when all others have
+// entered call k + lead, hence nobody reads the cell any more, neither for its data nor for its fingerprint.
+// Eager areas are larger and fewer: before a rank fills one in call k, all others have entered call k -
+// eager_lead.
 //
 // Long data go through the staging areas in rounds. Such a call begins with a meeting: every rank waits until
 // all have entered it, so no rank still reads staging of an earlier call. Two counters of each rank show how

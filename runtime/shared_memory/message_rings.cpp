@@ -22,13 +22,6 @@ namespace {
 // Memory that a ring gets at once.
 constexpr std::size_t memory_step = std::size_t{32} * 1024;
 
-// The pages that hold it.
-bool populate_around(void* address, std::size_t size) {
-  const std::size_t before = reinterpret_cast<std::uintptr_t>(address) % shared::page_size;
-  return populate(static_cast<std::byte*>(address) - before,
-                  shared::round_up(before + size, shared::page_size));
-}
-
 constexpr std::size_t most_short = sizeof(shared::RingRecord::short_content);
 
 std::uint64_t whole_record(std::size_t content) {

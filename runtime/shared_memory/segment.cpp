@@ -152,6 +152,12 @@ bool populate(std::byte* begin, std::size_t size) {
   return errno == EINVAL;
 }
 
+bool populate_around(void* address, std::size_t size) {
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(address) % shared::page_size;
+  return populate(static_cast<std::byte*>(address) - before,
+                  shared::round_up(before + size, shared::page_size));
+}
+
 void discard(std::byte* begin, std::size_t size) { madvise(begin, size, MADV_REMOVE); }
 
 }  // namespace dlaunch::internal

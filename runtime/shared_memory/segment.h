@@ -83,6 +83,8 @@ class Segment {
 // Gives pages that are about to be written memory now, since a write without memory would end the process by
 // SIGBUS. False: there is none. Where the kernel has no call for it, true.
 bool populate(std::byte* begin, std::size_t size);
+// The same of the pages in which these bytes lie.
+bool populate_around(void* address, std::size_t size);
 
 // Returns the memory of whole pages; they read as zeros afterwards.
 void discard(std::byte* begin, std::size_t size);
