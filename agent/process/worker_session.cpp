@@ -51,17 +51,14 @@ __attribute__((always_inline)) inline void change(std::uint32_t& word, std::uint
 
 }  // namespace
 
-pid_t make_worker(const WorkerClone& worker, pid_t& made) {
+void make_worker(const WorkerClone& worker, pid_t& made) {
   const unsigned flags = worker.flags | CLONE_PARENT_SETTID;
-  pid_t pid = -1;
-  if (worker.cgroup >= 0)
-    pid = clone_into_cgroup(worker.cgroup, flags, worker.main, worker.argument, worker.stack,
-                            worker.stack_size, &made);
+  if (worker.cgroup >= 0 && clone_into_cgroup(worker.cgroup, flags, worker.main, worker.argument,
+                                              worker.stack, worker.stack_size, &made) >= 0)
+    return;
   // The kernel, a seccomp filter or a threaded cgroup may forbid the call above.
-  if (pid < 0)
-    pid = clone(worker.main, worker.stack + worker.stack_size, static_cast<int>(flags | SIGCHLD),
-                worker.argument, &made);
-  return pid;
+  clone(worker.main, worker.stack + worker.stack_size, static_cast<int>(flags | SIGCHLD), worker.argument,
+        &made);
 }
 
 // The leader. Between two orders it runs beside the caller, in its memory, and so writes only the order and
@@ -74,7 +71,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int WorkerSession
   for (;;) {
     for (std::uint32_t now = state_of(own.state); now != given; now = state_of(own.state))
       await_change(own.state, now);
-    (void)make_worker(*own.worker, own.made);
+    make_worker(*own.worker, own.made);
     change(own.state, done);
   }
 }

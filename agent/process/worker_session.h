@@ -27,9 +27,9 @@ struct WorkerClone {
   std::size_t stack_size = 0;
 };
 
-// In the session of the caller. Returns its pid, or -1 with errno. `made` has the pid, too, before the worker
-// begins to run.
-pid_t make_worker(const WorkerClone& worker, pid_t& made);
+// In the session of the caller. `made` becomes its pid before it begins to run; it stays as it is, with
+// errno, if the kernel refuses it.
+void make_worker(const WorkerClone& worker, pid_t& made);
 
 // One thread.
 class WorkerSession {
@@ -42,8 +42,8 @@ class WorkerSession {
   WorkerSession& operator=(const WorkerSession&) = delete;
 
   [[nodiscard]] pid_t leader() const { return leader_; }  // -1: it could not be started
-  // The worker is in the session, and a child of this process. Returns its pid, or -1: none was made, because
-  // the kernel has refused it or the leader has ended. Then there is no leader any more.
+  // The worker is in the session, and a child of this process. Returns its pid, or -1 if the kernel refuses
+  // it or the leader has ended; from then on the session has no leader.
   pid_t make(const WorkerClone& worker);
   // The caller has reaped a child. It may have been the leader.
   void on_reaped(pid_t pid);

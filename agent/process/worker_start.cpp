@@ -236,7 +236,7 @@ StartingWorker::StartingWorker(WorkerStart start, const Inherited& inherited, Wo
   if (session != nullptr) pid_ = session->make(worker);
   if (pid_ < 0) {
     plan.founds_session = true;
-    pid_ = make_worker(worker, pid_);
+    make_worker(worker, pid_);
   }
   if (pid_ < 0) plan.error = errno;
 }

@@ -41,9 +41,9 @@ class WorkerSession;
 struct ChildPlan;
 
 // A worker before its exec. It leads a process group, in a session of its own or in `session`, and dies with
-// this process. It runs in this
-// process's memory while this process continues: waiting for each exec (CLONE_VFORK, posix_spawn) would run
-// the starts one after the other. REQUIRES: the worker has called exec or ended before this is destroyed.
+// this process. It runs in this process's memory while this process continues: waiting for each exec
+// (CLONE_VFORK, posix_spawn) would run the starts one after the other. REQUIRES: the worker has called exec
+// or ended before this is destroyed.
 class StartingWorker {
  public:
   // `inherited` outlives it. The descriptors of `start` can be closed afterwards. `session`: null for one of
