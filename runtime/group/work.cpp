@@ -1,5 +1,6 @@
 #include "dlaunch/work.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -62,6 +63,8 @@ struct Work::State {
   int source_rank = -1;
   std::vector<std::function<void(const Work&)>> callbacks;
   bool seen = false;  // the program has read the result
+  // It is over, without an error: nothing that the mutex protects changes any more.
+  std::atomic<bool> has_succeeded = false;
   std::optional<WaitRecord> awaited;
   bool has_begun = false;
   std::function<void()> when_begun;             // does not change once it has begun
@@ -114,7 +117,8 @@ struct Work::State {
     if (when_begun) when_begun();
   }
 
-  void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source, bool is_news) {
+  // `self`: a thread that waits may destroy the last WorkSource before this returns.
+  void complete(std::shared_ptr<State> self, std::exception_ptr reason, int source, bool is_news) {
     std::vector<std::function<void(const Work&)>> to_call;
     {
       const std::lock_guard lock(mutex);
@@ -124,9 +128,9 @@ struct Work::State {
       seen |= !is_news;
       to_call.swap(callbacks);
       awaited.reset();
-      stage = to_call.empty() && !when_ended ? Stage::over : Stage::calling_back;
+      if (to_call.empty() && !when_ended) return be_over();
+      stage = Stage::calling_back;
       completed.notify_all();
-      if (stage == Stage::over) return;
     }
     {
       const CallingBack inside;
@@ -135,13 +139,22 @@ struct Work::State {
       to_call.clear();  // their captures are destroyed before waiting threads are notified
     }
     const std::lock_guard lock(mutex);
+    be_over();
+  }
+
+  // Of a call that orders the current stream; a captured operation has succeeded before it runs.
+  [[nodiscard]] bool needs_no_lock() const { return has_succeeded && !is_captured; }
+
+  // With the mutex held.
+  void be_over() {
     stage = Stage::over;
+    has_succeeded.store(!error, std::memory_order_release);
     completed.notify_all();
   }
 };
 
 bool Work::order_stream() const {
-  if (!state_) return true;
+  if (!state_ || state_->needs_no_lock()) return true;
   {
     const auto lock = state_->look();
     if (state_->has_ended() && (state_->error || !state_->is_captured)) return !state_->error;
@@ -156,7 +169,7 @@ void Work::wait() const {
 }
 
 void Work::synchronize() const {
-  if (!state_) return;
+  if (!state_ || state_->has_succeeded) return;
   std::unique_lock lock = state_->look();
   while (!state_->await(lock, longest_timeout)) {
   }
@@ -165,7 +178,7 @@ void Work::synchronize() const {
 }
 
 void Work::wait(std::chrono::milliseconds timeout) const {
-  if (!state_) return;
+  if (!state_ || state_->has_succeeded) return;
   std::unique_lock lock = state_->look();
   if (!state_->await(lock, timeout)) {
     throw DistError("the operation has not completed within " + in_words(timeout) + "; it goes on");
@@ -175,7 +188,7 @@ void Work::wait(std::chrono::milliseconds timeout) const {
 }
 
 bool Work::is_completed() const {
-  if (!state_ || (state_->order && order_stream())) return true;
+  if (!state_ || state_->needs_no_lock() || (state_->order && order_stream())) return true;
   const auto lock = state_->look();
   return state_->is_done();
 }
@@ -185,19 +198,19 @@ bool Work::is_on_stream() const { return state_ && state_->order; }
 bool Work::is_captured() const { return state_ && state_->is_captured; }
 
 bool Work::has_ended() const {
-  if (!state_) return true;
+  if (!state_ || state_->has_succeeded) return true;
   const auto lock = state_->look();
   return state_->is_done();
 }
 
 bool Work::is_success() const {
-  if (!state_ || (state_->order && order_stream())) return true;
+  if (!state_ || state_->needs_no_lock() || (state_->order && order_stream())) return true;
   const auto lock = state_->look();
   return state_->is_done() && !state_->error;
 }
 
 std::exception_ptr Work::exception() const {
-  if (!state_) return nullptr;
+  if (!state_ || state_->has_succeeded) return nullptr;
   const auto lock = state_->look();
   if (!state_->is_done()) return nullptr;
   state_->seen = true;
@@ -206,6 +219,7 @@ std::exception_ptr Work::exception() const {
 
 int Work::source_rank() const {
   if (!state_) return -1;
+  if (state_->has_succeeded) return state_->source_rank;
   const auto lock = state_->look();
   return state_->has_ended() ? state_->source_rank : -1;
 }

@@ -214,6 +214,36 @@ TEST(Work, InACallbackWhatHasEndedIsCompleted) {
   EXPECT_EQ(calls, 2);
 }
 
+// The graph runs later: each of these makes the current stream wait for the operation in it.
+TEST(Work, OfACapturedOperationOrdersTheStreamInEachCall) {
+  int orders = 0;
+  const WorkSource source = WorkSource::of_captured([&] {
+    ++orders;
+    return true;
+  });
+  source.succeed();
+  const Work work = source.work();
+  EXPECT_TRUE(work.is_completed());
+  EXPECT_TRUE(work.is_success());
+  EXPECT_TRUE(work.order_stream());
+  work.wait();
+  EXPECT_EQ(orders, 4);
+  EXPECT_TRUE(work.has_ended());
+  EXPECT_EQ(orders, 4);
+}
+
+TEST(Work, OfAStreamNeedsNoOrderOnceItHasSucceeded) {
+  int orders = 0;
+  const WorkSource source([&] { return ++orders > 0; });
+  const Work work = source.work();
+  EXPECT_TRUE(work.is_completed());
+  EXPECT_EQ(orders, 1);
+  source.succeed();
+  EXPECT_TRUE(work.is_completed());
+  work.wait();
+  EXPECT_EQ(orders, 1);
+}
+
 TEST(Work, HasAFuture) {
   const WorkSource good;
   std::future<void> before = good.work().get_future();
