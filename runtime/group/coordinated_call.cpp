@@ -46,8 +46,7 @@ void compare_with_all(GroupImpl& all, const std::string& operation, std::uint64_
 CallRecord::CallRecord(const CoordinatedCall& call, std::size_t ranks, std::uint64_t sequence,
                        const Timeout& limit)
     : recorder_(call.all().recorder()),
-      recording_(recorder_,
-                 recorder_.begin({.operation = recorded_as(call.context().operation), .input = ranks},
-                                 sequence, -1, limit)) {}
+      recording_(recorder_, {.operation = recorded_as(call.context().operation), .input = ranks}, sequence,
+                 -1, limit) {}
 
 }  // namespace dlaunch::internal

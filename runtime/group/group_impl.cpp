@@ -31,7 +31,7 @@ GroupDescription completed(GroupDescription description) {
 
 // In a forked copy of the process: objects that the original still uses.
 struct OfTheOriginal {
-  std::vector<GroupImpl::DeviceBackend> backends;
+  std::shared_ptr<const void> backends;
   std::shared_ptr<Store> keys;
 };
 
@@ -68,13 +68,13 @@ GroupImpl::GroupImpl(GroupDescription description, std::vector<DeviceBackend> ba
       timeout_(description_.timeout),
       comparison_(description_, keys_,
                   {.check = [this] { throw_if_lost(); }, .departed = [this] { return departed(); }}),
-      backends_(std::move(backends)) {}
+      backends_(std::make_shared<const Backends>(std::move(backends))) {}
 
 // In a forked copy of the process nothing may be destroyed: a store would send a goodbye message, and a
 // backend would wait for its threads.
 GroupImpl::~GroupImpl() {
   if (!own_process_.is_this()) {
-    keep({std::move(backends_), keys_});
+    keep({backends_.take_alone(), keys_});
     return;
   }
   end_backends();
@@ -84,26 +84,29 @@ GroupImpl::~GroupImpl() {
 // Operations that end now call fail(), which must find either a complete backend or none. So the backends are
 // removed while no thread calls them, and are destroyed without a lock held.
 void GroupImpl::end_backends() {
-  std::vector<DeviceBackend> ending;
+  std::shared_ptr<const Backends> ending;
   {
-    const std::scoped_lock lock(abort_mutex_, state_mutex_);
-    ending.swap(backends_);
+    const std::lock_guard stay(abort_mutex_);
+    ending = backends_.replace(nullptr);
   }
+  HazardPointer<const Backends>::retire(std::move(ending));
 }
 
 std::vector<std::shared_ptr<Backend>> GroupImpl::all_backends() const {
-  const std::lock_guard lock(state_mutex_);
+  const std::shared_ptr<const Backends> backends = backends_.share();
   std::vector<std::shared_ptr<Backend>> result;
-  for (const DeviceBackend& entry : backends_) {
+  if (!backends) return result;
+  for (const DeviceBackend& entry : *backends) {
     if (std::ranges::find(result, entry.backend) == result.end()) result.push_back(entry.backend);
   }
   return result;
 }
 
 std::vector<GroupImpl::DeviceBackend> GroupImpl::split_sources() const {
-  const std::lock_guard lock(state_mutex_);
-  std::vector<DeviceBackend> result;
-  std::ranges::copy_if(backends_, std::back_inserter(result),
+  const std::shared_ptr<const Backends> backends = backends_.share();
+  Backends result;
+  if (!backends) return result;
+  std::ranges::copy_if(*backends, std::back_inserter(result),
                        [](const DeviceBackend& entry) { return entry.backend->is_split_for_groups(); });
   return result;
 }
@@ -128,23 +131,28 @@ bool GroupImpl::skips_as_non_member(const char* operation) {
 std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
                                                    std::optional<Device> device) const {
   require_own_process(operation);
+  const HazardPointer<const Backends>::Use backends(backends_);
+  return usable_backend(backends.get(), operation, device);
+}
+
+const std::shared_ptr<Backend>& GroupImpl::usable_backend(const Backends* among, const char* operation,
+                                                          const std::optional<Device>& device) const {
+  if (is_usable_ && among != nullptr) {
+    for (const DeviceBackend& entry : *among) {
+      if (entry.device && (!device || entry.device == device->kind)) return entry.backend;
+    }
+  }
+  throw_unusable(operation, device);
+}
+
+void GroupImpl::throw_unusable(const char* operation, const std::optional<Device>& device) const {
   const std::lock_guard lock(state_mutex_);
-  const std::shared_ptr<Backend>* const backend = find_backend(device);
-  if (is_usable_ && backend != nullptr) return *backend;
   const ErrorContext here{.rank = description_.rank, .operation = operation, .group = description_.name};
   if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: "));
   if (destroyed_) throw DistError("the group was destroyed", here);
   throw DistBackendError(
       "backend " + description_.backend + " does not work on device " + to_string(device.value_or(Device{})),
       here);
-}
-
-// With state_mutex_ or call_mutex_ held: backends are removed with both.
-const std::shared_ptr<Backend>* GroupImpl::find_backend(std::optional<Device> device) const {
-  for (const DeviceBackend& entry : backends_) {
-    if (entry.device && (!device || entry.device == device->kind)) return &entry.backend;
-  }
-  return nullptr;
 }
 
 void GroupImpl::require_offered(Backend& backend, const char* name, const CallSubject& call) const {
@@ -168,9 +176,9 @@ void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
 Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, Start start) {
   require_own_process(call.name);
   const Timeout limit = timeout_for(call.name, options.timeout);
+  const HazardPointer<const Backends>::Use backends(backends_);
   const std::lock_guard turn(call_mutex_);
-  const std::shared_ptr<Backend>* const found = is_usable_ ? find_backend(call.device) : nullptr;
-  Backend& backend = found != nullptr ? **found : *usable_backend(call.name, call.device);
+  Backend& backend = *usable_backend(backends.get(), call.name, call.device);
   require_offered(backend, call.name, call.subject());
   // Only after all checks that can fail on this rank alone: the numbers must stay equal on all ranks.
   Operation operation{++sequence_, limit.deadline(), options.async_op};
@@ -181,8 +189,7 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
     log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
                              " calls " + call.describe() + " #" + std::to_string(operation.sequence));
   }
-  Recording recording(recorder_,
-                      recorder_.begin(call.record, operation.sequence, -1, limit, !options.async_op));
+  Recording recording(recorder_, call.record, operation.sequence, -1, limit, !options.async_op);
   if (get_debug_level() == DebugLevel::detail) {
     const std::string described = call.describe();
     compare_calls({.name = described,
@@ -190,28 +197,28 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
                    .deadline = operation.deadline},
                   context());
   }
-  for (const DeviceBackend& entry : backends_) {
+  for (const DeviceBackend& entry : *backends) {
     if (entry.backend.get() != &backend) entry.backend->enter(operation.sequence);
   }
-  const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
-                             recording.hand_over()};
-  UnseenOperation by_itself = unseen(call.name, operation.sequence, trace);
+  const std::uint64_t span = profiler().begin(call.name, description_, operation.sequence, call.bytes);
+  const RecordMark& mark = recording.hand_over();
+  UnseenCall by_itself{{.observer = this}, call.name, operation.sequence, span, mark};
   if (!options.async_op) operation.unseen = &by_itself;
   try {
     const Work inner = start(backend, operation);
     if (by_itself.is_taken) return {};
-    follow_on_device(inner, trace.mark);
+    follow_on_device(inner, mark);
     if (!options.async_op && !inner.order_stream()) inner.synchronize();
     if (!options.async_op && inner.has_ended()) {
       inner.synchronize();  // throws if it has failed
-      report_end(trace, true);
+      report_end(span, mark, true);
       return {};
     }
-    if (options.async_op) return finish_with_context(source_after(inner), inner, context(), trace);
-    finish_unseen(inner, context(), trace);
+    if (options.async_op) return finish_with_context(source_after(inner), inner, context(), {span, mark});
+    finish_unseen(inner, context(), {span, mark});
     return {};
   } catch (...) {
-    report_end(trace, false);
+    report_end(span, mark, false);
     const std::exception_ptr error = located(std::current_exception(), context());
     fail(error);
     std::rethrow_exception(error);
@@ -222,8 +229,10 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
 Work GroupImpl::run_message(const OperationSpec& call, int peer, Tag tag, const MessageOptions& options,
                             bool awaited, Start start) {
   const Timeout limit = timeout_for(call.name, options.timeout);
-  const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
-  require_offered(*backend, call.name, subject_of_message(call.record.dtype, call.device, tag, peer));
+  require_own_process(call.name);
+  const HazardPointer<const Backends>::Use backends(backends_);
+  Backend& backend = *usable_backend(backends.get(), call.name, call.device);
+  require_offered(backend, call.name, subject_of_message(call.record.dtype, call.device, tag, peer));
   const Operation operation{++messages_, limit.deadline(), !awaited};
   const auto context = [&] {
     return ErrorContext{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
@@ -232,7 +241,7 @@ Work GroupImpl::run_message(const OperationSpec& call, int peer, Tag tag, const 
                              recorder_.begin(call.record, operation.sequence, peer, limit)};
   Work inner;  // keeps its error until the end
   try {
-    inner = start(*backend, operation);
+    inner = start(backend, operation);
     follow_on_device(inner, trace.mark);
     if (awaited && !inner.order_stream()) inner.synchronize();
     if (awaited && inner.has_ended()) {
@@ -261,7 +270,7 @@ void GroupImpl::follow_on_device(const Work& inner, const RecordMark& mark) cons
 // The Work of `outer`. Its error names the operation, and the group is broken before the program can see the
 // error.
 Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
-                                    OperationTrace trace) {
+                                    const OperationTrace& trace) {
   inner.then([this, outer, context, trace](const Work& work) {
     report_end(trace, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {
@@ -280,9 +289,9 @@ Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, 
   return outer.work();
 }
 
-void GroupImpl::report_end(OperationTrace trace, bool success) const {
-  recorder_.end(trace.mark, success);
-  profiler().end(trace.span, success);
+void GroupImpl::report_end(std::uint64_t span, const RecordMark& mark, bool success) const {
+  recorder_.end(mark, success);
+  profiler().end(span, success);
 }
 
 void GroupImpl::throw_if_lost() const {
@@ -369,8 +378,8 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   const ErrorContext context{description_.rank, name, ++barriers_, description_.name, -1, {}};
   if (!keys_) throw DistError("the group has no store", context);
   ProfiledCall profiled(name, description_, 0);
-  Recording recording(recorder_, recorder_.begin({.operation = page::Operation::monitored_barrier},
-                                                 context.sequence, -1, limit));
+  Recording recording(recorder_, {.operation = page::Operation::monitored_barrier}, context.sequence, -1,
+                      limit);
   const auto name_missing = [&](std::vector<int> missing) {
     if (!wait_all_ranks) missing.resize(1);
     std::string who = describe_ranks(missing);

@@ -16,6 +16,7 @@
 #include "dlaunch/process_group.h"
 #include "dlaunch/shared_memory.h"
 #include "runtime/base/function_ref.h"
+#include "runtime/base/hazard_pointer.h"
 #include "runtime/base/own_process.h"
 #include "runtime/group/call_comparison.h"
 #include "runtime/group/group_description.h"
@@ -147,6 +148,8 @@ class GroupImpl final : private UnseenOperation::Observer {
   void leave(Deadline deadline);
 
  private:
+  using Backends = std::vector<DeviceBackend>;
+
   // A running operation's entries in profiler and recorder.
   struct OperationTrace {
     std::uint64_t span;  // the profiler's
@@ -170,18 +173,27 @@ class GroupImpl final : private UnseenOperation::Observer {
   Work run_message(const OperationSpec& call, int peer, Tag tag, const MessageOptions& options, bool awaited,
                    Start start);
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
-                           OperationTrace trace);
+                           const OperationTrace& trace);
   void follow_on_device(const Work& inner, const RecordMark& mark) const;
   // In group_unseen.cpp: operations that go on after their call has returned, and that the program has no
   // Work of.
-  void finish_unseen(const Work& inner, const ErrorContext& context, OperationTrace trace);
+  void finish_unseen(const Work& inner, const ErrorContext& context, const OperationTrace& trace);
   void fail_unseen(const std::exception_ptr& raw, const ErrorContext& context);
+  // What the backend may take is in the frame of its call, and becomes notes only then.
+  struct UnseenCall : UnseenOperation {
+    const char* call;  // a literal
+    std::uint64_t sequence;
+    std::uint64_t span;
+    const RecordMark& mark;
+  };
   struct UnseenNotes;
-  [[nodiscard]] UnseenOperation unseen(const char* name, std::uint64_t sequence, OperationTrace trace);
   void on_start(UnseenOperation& operation, bool reports_begin) noexcept override;
   void on_begin(const UnseenOperation& operation) noexcept override;
   void on_end(const UnseenOperation& operation, const std::exception_ptr& error) noexcept override;
-  void report_end(OperationTrace trace, bool success) const;
+  void report_end(std::uint64_t span, const RecordMark& mark, bool success) const;
+  void report_end(const OperationTrace& trace, bool success) const {
+    report_end(trace.span, trace.mark, success);
+  }
   void compare_calls(const CallComparison::Call& call, const ErrorContext& context);
   // Runs `work`; errors of the store and losses of ranks in it become errors of the call of `context`.
   void explain_errors(const ErrorContext& context, const std::function<void()>& work) const;
@@ -194,9 +206,12 @@ class GroupImpl final : private UnseenOperation::Observer {
   void record_loss(const std::exception_ptr& error) const;
   [[nodiscard]] std::optional<std::string> aborted_here() const;
   void end_backends();
+  // For such a device; none: any. Throws if there is none, or the group is broken or destroyed.
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
-                                                        std::optional<Device> device) const;  // none: any
-  [[nodiscard]] const std::shared_ptr<Backend>* find_backend(std::optional<Device> device) const;
+                                                        std::optional<Device> device) const;
+  [[nodiscard]] const std::shared_ptr<Backend>& usable_backend(const Backends* among, const char* operation,
+                                                               const std::optional<Device>& device) const;
+  [[noreturn]] void throw_unusable(const char* operation, const std::optional<Device>& device) const;
   [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
 
   // The parts of breakpoint().
@@ -233,9 +248,10 @@ class GroupImpl final : private UnseenOperation::Observer {
 
   std::mutex abort_mutex_;  // held while backends are aborted, so that they are not destroyed meanwhile
 
+  HazardPointer<const Backends> backends_;  // null: the group has ended. Replaced with abort_mutex_ held
+
   mutable std::mutex state_mutex_;  // the last one taken; never held while calling out
-  std::vector<DeviceBackend> backends_;
-  std::uint64_t breakpoints_ = 0;  // reached
+  std::uint64_t breakpoints_ = 0;   // reached
   std::exception_ptr first_error_;
   std::optional<std::string> aborted_;  // the reason, if this rank has called abort()
   bool destroyed_ = false;

@@ -20,14 +20,12 @@ struct GroupImpl::UnseenNotes {
   }
 };
 
-UnseenOperation GroupImpl::unseen(const char* name, std::uint64_t sequence, OperationTrace trace) {
-  using Notes = decltype(UnseenOperation::notes);
-  return {.observer = this, .notes = std::bit_cast<Notes>(UnseenNotes{trace, name, sequence})};
-}
-
 void GroupImpl::on_start(UnseenOperation& operation, bool reports_begin) noexcept {
+  const auto& begun = static_cast<const UnseenCall&>(operation);
+  operation.notes = std::bit_cast<decltype(operation.notes)>(
+      UnseenNotes{{begun.span, begun.mark}, begun.call, begun.sequence});
   operation.is_taken = true;
-  if (reports_begin) recorder_.put_on_device(UnseenNotes::of(operation).trace.mark, page::Record::queued);
+  if (reports_begin) recorder_.put_on_device(begun.mark, page::Record::queued);
 }
 
 void GroupImpl::on_begin(const UnseenOperation& operation) noexcept {
@@ -41,7 +39,7 @@ void GroupImpl::on_end(const UnseenOperation& operation, const std::exception_pt
 }
 
 // Of a backend that gives a Work.
-void GroupImpl::finish_unseen(const Work& inner, const ErrorContext& context, OperationTrace trace) {
+void GroupImpl::finish_unseen(const Work& inner, const ErrorContext& context, const OperationTrace& trace) {
   WorkSource::when_ended(inner, [this, context, trace](const Work& work) {
     report_end(trace, work.is_success());
     if (const std::exception_ptr raw = work.exception()) fail_unseen(raw, context);

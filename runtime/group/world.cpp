@@ -83,10 +83,12 @@ bool World::is_initialized() const {
 
 std::shared_ptr<GroupImpl> World::default_group() const {
   const auto lock = look();
-  if (!default_) {
-    throw DistError("the default process group has not been initialized; call init_process_group() first");
-  }
+  if (!default_) throw_uninitialized();
   return default_->group;
+}
+
+void World::throw_uninitialized() {
+  throw DistError("the default process group has not been initialized; call init_process_group() first");
 }
 
 std::shared_ptr<Store> World::store() const {
@@ -140,8 +142,10 @@ void World::init_with(const InitOptions& options) {
                               " has joined; backend " + attempt.backend());
     }
     if (!this_threads_world) at_process_end<leave_at_process_end>();
+    auto handle = std::make_shared<const ProcessGroup>(GroupImpl::handle(made.group));
     const std::lock_guard lock(mutex_);
     default_ = std::move(made);
+    group_of_calls_.set(std::move(handle));
     groups_made_ = 0;
     local_groups_made_.clear();
     agreements_ = 0;
@@ -336,6 +340,7 @@ void World::destroy_all() {
   for (const std::shared_ptr<GroupImpl>& group : others) group->destroy();
   last->destroy();
   if (!this_threads_world && is_whole_job()) stop_trace();  // threads of one process share the trace
+  group_of_calls_.set(nullptr);
   const std::lock_guard lock(mutex_);
   default_.reset();
 }

@@ -67,6 +67,9 @@ class World {
   [[nodiscard]] bool is_initialized() const;
   // Throw DistError without a default group.
   [[nodiscard]] std::shared_ptr<GroupImpl> default_group() const;
+  [[noreturn]] static void throw_uninitialized();
+  // The same for one call of the program; null: there is none.
+  [[nodiscard]] const HazardPointer<const ProcessGroup>& group_of_calls() const { return group_of_calls_; }
   [[nodiscard]] std::shared_ptr<Store> store() const;  // the default group's keys
   [[nodiscard]] std::size_t group_count() const;
   // REQUIRES: init() does not run.
@@ -94,8 +97,9 @@ class World {
 
   mutable std::mutex mutex_;
   // protected by mutex_
-  std::optional<DefaultGroup> default_;             // written with making_ held, too
-  std::vector<std::shared_ptr<GroupImpl>> groups_;  // the others, in the order in which they were made
+  std::optional<DefaultGroup> default_;               // written with making_ held, too
+  HazardPointer<const ProcessGroup> group_of_calls_;  // read without mutex_
+  std::vector<std::shared_ptr<GroupImpl>> groups_;    // the others, in the order in which they were made
   int groups_made_ = 0;
   std::map<std::vector<int>, int> local_groups_made_;  // with local synchronization, by members
   int agreements_ = 0;

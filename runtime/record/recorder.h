@@ -69,7 +69,10 @@ class GroupRecorder {
 // Ends its operation as failed, unless hand_over() was called.
 class Recording {
  public:
-  Recording(const GroupRecorder& group, RecordMark mark) : group_(&group), mark_(mark) {}
+  // As GroupRecorder::begin().
+  Recording(const GroupRecorder& group, const GroupRecorder::What& what, std::uint64_t sequence, int peer,
+            const Timeout& limit, bool awaited = false)
+      : group_(&group), mark_(group.begin(what, sequence, peer, limit, awaited)) {}
   ~Recording() {
     if (group_ != nullptr) group_->end(mark_, false);
   }
@@ -77,14 +80,14 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
 
   // The caller then ends the operation.
-  RecordMark hand_over() {
+  const RecordMark& hand_over() {
     group_ = nullptr;
     return mark_;
   }
 
  private:
   const GroupRecorder* group_;
-  RecordMark mark_;
+  const RecordMark mark_;
 };
 
 // As long as it lives, a thread of this process waits for other ranks outside of a collective: for a message,
