@@ -31,6 +31,7 @@ dlaunch_test(NAME runtime_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_
     runtime/base/own_process_test.cpp
     runtime/base/process_end_test.cpp
     runtime/base/process_environment_test.cpp
+    runtime/base/short_array_test.cpp
     runtime/base/slot_queue_test.cpp
     runtime/base/start_thread_test.cpp
     runtime/base/task_test.cpp

@@ -61,11 +61,10 @@ std::size_t count_elements(std::span<const std::int64_t> shape, DType dtype) {
     throw DistError("a tensor's shape " + shape_text(shape) + " has a negative extent");
   }
   if (std::ranges::find(shape, 0) != shape.end()) return 0;
-  const std::size_t most =
-      static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()) / size_of(dtype);
   std::size_t count = 1;
+  auto bytes = static_cast<std::int64_t>(size_of(dtype));
   for (const std::int64_t extent : shape) {
-    if (static_cast<std::size_t>(extent) > most / count) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) {
       throw DistError("a tensor of shape " + shape_text(shape) + " is larger than any memory");
     }
     count *= static_cast<std::size_t>(extent);
@@ -73,6 +72,7 @@ std::size_t count_elements(std::span<const std::int64_t> shape, DType dtype) {
   return count;
 }
 
+// A power of two.
 std::size_t alignment_of(DType dtype) { return std::min<std::size_t>(size_of(dtype), 8); }
 
 }  // namespace
@@ -102,7 +102,7 @@ Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Dev
   numel_ = count_elements(shape, dtype);
   if (numel_ > 0 && data == nullptr)
     throw DistError("a tensor of shape " + shape_text(shape) + " has no memory");
-  if (numel_ > 0 && reinterpret_cast<std::uintptr_t>(data) % alignment_of(dtype) != 0) {
+  if (numel_ > 0 && (reinterpret_cast<std::uintptr_t>(data) & (alignment_of(dtype) - 1)) != 0) {
     throw DistError("the memory of a " + std::string(info(dtype).name) + " tensor is not aligned to " +
                     std::to_string(alignment_of(dtype)) + " bytes");
   }

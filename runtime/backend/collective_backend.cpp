@@ -12,6 +12,7 @@
 #include "runtime/base/comma_separated.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/short_array.h"
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/all_reduce.h"
 #include "runtime/collectives/all_to_all.h"
@@ -38,11 +39,8 @@ using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
 template <class Span>
-std::vector<Span> bytes_of(std::span<const Tensor> tensors) {
-  std::vector<Span> result;
-  result.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) result.push_back(tensor.bytes());
-  return result;
+ShortArray<Span> bytes_of(std::span<const Tensor> tensors) {
+  return {tensors.size(), [&](std::size_t i) { return Span(tensors[i].bytes()); }};
 }
 
 // A call with several parts; the ranks must agree on the size of each part.

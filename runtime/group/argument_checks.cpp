@@ -84,8 +84,8 @@ void require_disjoint_gather(const GroupDescription& group, const char* operatio
 }
 
 // The tensor cut along its first dimension. No splits: one equal part for each rank.
-std::vector<Tensor> split_rows(const GroupDescription& group, const char* operation, const char* role,
-                               const Tensor& tensor, std::span<const std::int64_t> splits) {
+ShortArray<Tensor> split_rows(const GroupDescription& group, const char* operation, const char* role,
+                              const Tensor& tensor, std::span<const std::int64_t> splits) {
   const std::size_t size = static_cast<std::size_t>(group.size);
   if (tensor.shape().empty()) reject(group, operation, "a tensor without dimensions cannot be split");
   const std::int64_t all_rows = tensor.shape().front();
@@ -113,14 +113,12 @@ std::vector<Tensor> split_rows(const GroupDescription& group, const char* operat
                std::to_string(all_rows) + " rows");
   }
   const std::size_t row = all_rows == 0 ? 0 : tensor.numel() / static_cast<std::size_t>(all_rows);
-  std::vector<Tensor> parts;
-  std::size_t begin = 0;
-  for (const std::int64_t split : splits) {
-    const std::size_t count = static_cast<std::size_t>(split) * row;
-    parts.push_back(slice(tensor, begin, count));
-    begin += count;
-  }
-  return parts;
+  std::size_t end = 0;
+  return {splits.size(), [&](std::size_t i) {
+            const std::size_t count = static_cast<std::size_t>(splits[i]) * row;
+            end += count;
+            return slice(tensor, end - count, count);
+          }};
 }
 
 void require_message(const GroupDescription& group, const char* operation, const Tensor& tensor, int peer,

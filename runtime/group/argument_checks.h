@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "dlaunch/reduce_op.h"
 #include "dlaunch/tensor.h"
+#include "runtime/base/short_array.h"
 #include "runtime/group/group_description.h"
 
 namespace dlaunch::internal {
@@ -41,8 +41,8 @@ void require_message(const GroupDescription& group, const char* operation, const
                      bool receives);
 
 // The tensor cut along its first dimension, one part for each rank. No splits: equal parts.
-std::vector<Tensor> split_rows(const GroupDescription& group, const char* operation, const char* role,
-                               const Tensor& tensor, std::span<const std::int64_t> splits);
+ShortArray<Tensor> split_rows(const GroupDescription& group, const char* operation, const char* role,
+                              const Tensor& tensor, std::span<const std::int64_t> splits);
 
 // "6 elements"
 std::string elements(const Tensor& tensor);

@@ -18,6 +18,7 @@
 #include "runtime/base/function_ref.h"
 #include "runtime/base/hazard_pointer.h"
 #include "runtime/base/own_process.h"
+#include "runtime/base/short_array.h"
 #include "runtime/group/call_comparison.h"
 #include "runtime/group/group_description.h"
 #include "runtime/record/recorder.h"
@@ -162,9 +163,9 @@ class GroupImpl final : private UnseenOperation::Observer {
   }
 
   // With the checks of the operation.
-  [[nodiscard]] std::vector<Tensor> parts_to_gather(const Tensor& output, const Tensor& input) const;
-  [[nodiscard]] std::vector<Tensor> parts_to_scatter(const Tensor& output, const Tensor& input,
-                                                     ReduceOp op) const;
+  [[nodiscard]] ShortArray<Tensor> parts_to_gather(const Tensor& output, const Tensor& input) const;
+  [[nodiscard]] ShortArray<Tensor> parts_to_scatter(const Tensor& output, const Tensor& input,
+                                                    ReduceOp op) const;
 
   // One operation, from its number to its result.
   Work run(const OperationSpec& call, const OperationOptions& options, Start start);

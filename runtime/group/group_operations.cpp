@@ -99,12 +99,12 @@ Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
 }
 
 // One for each rank, in the output.
-std::vector<Tensor> GroupImpl::parts_to_gather(const Tensor& output, const Tensor& input) const {
+ShortArray<Tensor> GroupImpl::parts_to_gather(const Tensor& output, const Tensor& input) const {
   constexpr const char* name = "all_gather_into_tensor";
   require_writable(description_, name, output);
   require_same_kind(description_, name, output, input);
   require_whole(description_, name, output, "output", input);
-  std::vector<Tensor> parts = equal_parts(output, static_cast<std::size_t>(description_.size));
+  ShortArray<Tensor> parts = equal_parts(output, static_cast<std::size_t>(description_.size));
   require_disjoint_gather(description_, name, parts, input);
   return parts;
 }
@@ -125,7 +125,7 @@ Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input
                                        const OperationOptions& options) {
   constexpr const char* name = "all_gather_into_tensor";
   if (skips_as_non_member(name)) return {};
-  const std::vector<Tensor> parts = parts_to_gather(output, input);
+  const ShortArray<Tensor> parts = parts_to_gather(output, input);
   const auto describe = [&] { return all_gather_into_tensor_text(output); };
   const OperationSpec call{
       name,
@@ -262,8 +262,7 @@ Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
 }
 
 // One for each rank, in the input.
-std::vector<Tensor> GroupImpl::parts_to_scatter(const Tensor& output, const Tensor& input,
-                                                ReduceOp op) const {
+ShortArray<Tensor> GroupImpl::parts_to_scatter(const Tensor& output, const Tensor& input, ReduceOp op) const {
   constexpr const char* name = "reduce_scatter_tensor";
   require_writable(description_, name, output);
   require_same_kind(description_, name, output, input);
@@ -290,7 +289,7 @@ Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input,
                                       const OperationOptions& options) {
   constexpr const char* name = "reduce_scatter_tensor";
   if (skips_as_non_member(name)) return {};
-  const std::vector<Tensor> parts = parts_to_scatter(output, input, op);
+  const ShortArray<Tensor> parts = parts_to_scatter(output, input, op);
   const Reduction reduction{op, options.premul_factor};
   const auto describe = [&] { return reduce_scatter_tensor_text(input, op); };
   const OperationSpec call{
@@ -350,8 +349,8 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
   if (skips_as_non_member(name)) return {};
   require_writable(description_, name, output);
   require_same_kind(description_, name, output, input);
-  const std::vector<Tensor> outputs = split_rows(description_, name, "output", output, output_splits);
-  const std::vector<Tensor> inputs = split_rows(description_, name, "input", input, input_splits);
+  const ShortArray<Tensor> outputs = split_rows(description_, name, "output", output, output_splits);
+  const ShortArray<Tensor> inputs = split_rows(description_, name, "input", input, input_splits);
   const std::size_t rank = static_cast<std::size_t>(description_.rank);
   if (outputs[rank].numel() != inputs[rank].numel()) {
     reject(description_, name,

@@ -11,12 +11,9 @@ Tensor slice(const Tensor& whole, std::size_t begin, std::size_t count) {
   return Tensor(static_cast<void*>(data), whole.dtype(), std::span(&extent, 1), whole.device());
 }
 
-std::vector<Tensor> equal_parts(const Tensor& whole, std::size_t parts) {
-  std::vector<Tensor> result;
-  result.reserve(parts);
+ShortArray<Tensor> equal_parts(const Tensor& whole, std::size_t parts) {
   const std::size_t each = whole.numel() / parts;
-  for (std::size_t i = 0; i < parts; ++i) result.push_back(slice(whole, i * each, each));
-  return result;
+  return {parts, [&](std::size_t i) { return slice(whole, i * each, each); }};
 }
 
 std::uint64_t bytes_of(std::span<const Tensor> tensors) {

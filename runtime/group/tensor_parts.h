@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "dlaunch/tensor.h"
+#include "runtime/base/short_array.h"
 
 namespace dlaunch::internal {
 
@@ -14,7 +14,7 @@ namespace dlaunch::internal {
 Tensor slice(const Tensor& whole, std::size_t begin, std::size_t count);
 
 // REQUIRES: `parts` divides the number of elements.
-std::vector<Tensor> equal_parts(const Tensor& whole, std::size_t parts);
+ShortArray<Tensor> equal_parts(const Tensor& whole, std::size_t parts);
 
 std::uint64_t bytes_of(std::span<const Tensor> tensors);
 std::uint64_t elements_of(std::span<const Tensor> tensors);

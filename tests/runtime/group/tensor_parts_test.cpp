@@ -35,7 +35,7 @@ TEST(Slice, KeepsTypeDeviceAndProtection) {
 
 TEST(EqualParts, CoverTheWholeInOrder) {
   std::vector<std::int16_t> values(12);
-  const std::vector<Tensor> parts = equal_parts(Tensor::of(values), 3);
+  const ShortArray<Tensor> parts = equal_parts(Tensor::of(values), 3);
   ASSERT_EQ(parts.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(parts[i].data(), values.data() + 4 * i);
