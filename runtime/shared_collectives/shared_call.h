@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "dlaunch/backend.h"
+#include "runtime/base/short_array.h"
 #include "runtime/collectives/collective_fingerprint.h"
 #include "runtime/collectives/workspace.h"
 #include "runtime/shared_collectives/call_functions.h"
@@ -79,12 +80,18 @@ class SharedCall {
   // Of an all_to_all: what a rank sends to another.
   struct Row {
     std::uint64_t length = 0;
-    std::uint64_t offset = 0;   // in the eager area; 0: the block is not there
+    std::uint64_t offset = 0;   // in the cell or the eager area; 0: the block is not there
     std::uint64_t address = 0;  // in the sender's memory; 0: other ranks cannot read it
 
     [[nodiscard]] bool is_long() const { return length > 0 && offset == 0; }
   };
   struct Table;
+  struct Sent {
+    ShortArray<Row> rows;  // by receiver
+    bool has_long;
+  };
+  Sent send_blocks(std::span<const ConstBytes> inputs);
+  Row receive_block(std::size_t peer, Bytes target, bool& has_long);
   void check_length(std::size_t peer, std::uint64_t sent, std::size_t expected) const;
   void move_long(std::span<const Bytes> outputs, std::span<const ConstBytes> inputs,
                  std::span<const Row> sent, std::span<const Row> received);

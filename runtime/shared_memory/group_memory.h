@@ -52,6 +52,10 @@ class GroupMemory {
   void publish();
   // Waits until the peer has published, and compares its fingerprint. Returns its short data.
   const std::byte* receive(std::size_t peer, std::size_t size);
+  // Its eager area, which has data of this call if its cell says so. After receive().
+  [[nodiscard]] const std::byte* eager_area(std::size_t peer) const {
+    return segment_->eager(peer, number_ % shared::eager_window);
+  }
   // Waits for all.
   void meet();
 

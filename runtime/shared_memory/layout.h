@@ -40,9 +40,10 @@
 //
 // Stamps and counters are compared with the value that the reader expects, fingerprints with its own. A value
 // that no rank can have written ends the group with an error. Other values are checked before they are used:
-// the offsets of an all_to_all's blocks against the eager area, those of values against the heap, a ring's
-// positions and the words of its records against the ring and the message; whose memory is read at which
-// address, the kernel checks. So a peer that scribbles over the memory can spoil data, but nothing else.
+// the offsets of an all_to_all's blocks against cell or eager area, those of values against the heap, a
+// ring's positions and the words of its records against the ring and the message; whose memory is read at
+// which address, the kernel checks. So a peer that scribbles over the memory can spoil data, but nothing
+// else.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +54,7 @@
 
 namespace dlaunch::internal::shared {
 
-inline constexpr std::uint64_t magic = 0x374d4853484c44;  // "DLHSHM7"; changes with the layout
+inline constexpr std::uint64_t magic = 0x384d4853484c44;  // "DLHSHM8"; changes with the layout
 inline constexpr std::size_t page_size = 4096;
 
 // Calls whose cells exist at once.

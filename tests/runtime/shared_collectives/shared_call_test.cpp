@@ -109,6 +109,37 @@ TEST_P(AtWorldSize, AllDtypesAndReductionsHaveThem) {
   expect_same_bits(calls, GetParam(), Moved::in_place);
 }
 
+// Some tables of an all_to_all are in cells, others in eager areas, and some of their blocks in neither.
+TEST_P(AtWorldSize, BlocksOfDifferentLengthsFindTheirReceivers) {
+  const auto length = [](int from, int to, int call) {
+    constexpr std::size_t lengths[] = {4, 0, 8, 3000, 4, 90'000};
+    return lengths[static_cast<std::size_t>(from + (call + 1) * to + call) % (call % 2 == 0 ? 3 : 6)];
+  };
+  const auto content = [](int from, int to) { return static_cast<std::byte>(16 * from + to + 1); };
+  const int size = GetParam();
+  SharedRanks ranks(size);
+  expect_success(ranks.run([&](int rank, GroupMemory& memory) {
+    Workspace workspace;
+    ReductionOrders orders;
+    for (int call = 0; call < 60; ++call) {
+      std::vector<std::vector<std::byte>> sent;
+      std::vector<std::vector<std::byte>> received;
+      for (int peer = 0; peer < size; ++peer) {
+        sent.emplace_back(length(rank, peer, call), content(rank, peer));
+        received.emplace_back(length(peer, rank, call));
+      }
+      const CollectiveFingerprint fingerprint{.kind = CollectiveKind::all_to_all};
+      SharedCall(memory, workspace, orders, fingerprint, soon())
+          .all_to_all(std::vector<std::span<std::byte>>(received.begin(), received.end()),
+                      std::vector<std::span<const std::byte>>(sent.begin(), sent.end()));
+      for (int peer = 0; peer < size; ++peer) {
+        const std::vector<std::byte> wanted(length(peer, rank, call), content(peer, rank));
+        EXPECT_EQ(received[static_cast<std::size_t>(peer)], wanted) << "call " << call << ", from " << peer;
+      }
+    }
+  }));
+}
+
 // The ranks that have their values in the heap learn that others do not.
 TEST_P(AtWorldSize, OnlyOneRankElsewhereMeansThatAllCopy) {
   const Call call{.kind = CollectiveKind::all_reduce, .count = several_rounds};
