@@ -7,6 +7,7 @@
 #include "runtime/backends/mpi/mpi_pairwise_collectives.h"
 #include "runtime/backends/mpi/mpi_short_collectives.h"
 #include "runtime/backends/mpi/mpi_types.h"
+#include "runtime/base/short_array.h"
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
@@ -76,7 +77,7 @@ void sum_up(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, Device de
 
 // The result is in the root's `values`; those of the others stay as they are.
 void sum_up_at(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, int root, Device device = {}) {
-  if (device == on_host && is_short(values.size(), call.group().size()))
+  if (device == on_host && is_short_reduce(values.size(), call.group().size()))
     return short_reduce(call, values, dtype, op, root);
   if (device == on_host && are_few(call.group().size()))
     return pairwise_reduce(call, values, dtype, op, root);
@@ -159,7 +160,8 @@ void mpi_all_reduce(MpiRequests& call, const Tensor& tensor, const Reduction& re
 
 void mpi_broadcast(MpiRequests& call, const Tensor& tensor, int src) {
   if (tensor.nbytes() == 0) return mpi_barrier(call);
-  if (is_short(tensor.nbytes(), call.group().size())) return short_broadcast(call, tensor.bytes(), src);
+  if (is_short_broadcast(tensor.nbytes(), call.group().size()))
+    return short_broadcast(call, tensor.bytes(), src);
   in_parts(call, tensor.nbytes(), "MPI_Ibcast", [&](std::size_t first, int count) {
     return MPI_Ibcast(tensor.bytes().data() + first, count, MPI_BYTE, src, call.group().collectives(),
                       call.add());
@@ -169,8 +171,7 @@ void mpi_broadcast(MpiRequests& call, const Tensor& tensor, int src) {
 void mpi_all_gather(MpiRequests& call, std::span<const Tensor> outputs, const Tensor& input) {
   if (total(outputs) == 0) return mpi_barrier(call);
   if (input.device() == on_host && are_few(call.group().size())) {
-    std::vector<Bytes> targets;
-    for (const Tensor& output : outputs) targets.push_back(output.bytes());
+    const ShortArray<Bytes> targets(outputs.size(), [&](std::size_t i) { return outputs[i].bytes(); });
     return pairwise_all_gather(call, targets, input.bytes());
   }
   if (are_equal(outputs) && (are_adjacent(outputs) || total(outputs) <= most_units)) {
@@ -258,9 +259,9 @@ void mpi_reduce_scatter(MpiRequests& call, const Tensor& output, std::span<const
   const DType dtype = output.dtype();
   if (!is_integer_avg(dtype, reduction)) {
     if (are_few(call.group().size())) {
-      std::vector<std::span<const std::byte>> parts;
-      for (const Tensor& input : inputs)
-        parts.push_back(prepared(call, input.bytes(), dtype, reduction, false));
+      const ShortArray<std::span<const std::byte>> parts(inputs.size(), [&](std::size_t i) {
+        return std::span<const std::byte>(prepared(call, inputs[i].bytes(), dtype, reduction, false));
+      });
       return pairwise_reduce_scatter(call, output.bytes(), parts, dtype, reduction.op);
     }
     const bool changes = needs_preparing(dtype, reduction) || total(inputs) > most_units;

@@ -24,6 +24,17 @@ namespace {
 constexpr int notice_tag = 30'000;
 constexpr int part_tag = 1;
 
+// Calls `post(piece, tag)` for equal pieces, or for the whole. Messages of different numbers of pieces never
+// meet.
+template <class Bytes, class Post>
+void in_pieces(Bytes bytes, const Post& post) {
+  const std::size_t pieces = (bytes.size() + sent_at_once - 1) / sent_at_once;
+  if (pieces <= 1 || pieces > most_pieces) return post(bytes, part_tag);
+  const std::size_t length = (bytes.size() + pieces - 1) / pieces;
+  for (std::size_t at = 0; at < bytes.size(); at += length)
+    post(bytes.subspan(at, std::min(length, bytes.size() - at)), part_tag + static_cast<int>(pieces));
+}
+
 struct Communicators {
   MPI_Comm collectives = MPI_COMM_NULL;
   MPI_Comm messages = MPI_COMM_NULL;
@@ -292,6 +303,7 @@ MpiRequests::~MpiRequests() {
       std::ranges::all_of(memory_.requests, [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
   if (all_over) {
     memory_.requests.clear();
+    memory_.receives.clear();
     memory_.scratch.clear();
     memory_of_last() = std::move(memory_);
     return;
@@ -301,20 +313,28 @@ MpiRequests::~MpiRequests() {
   (void)memory_.short_scratch.release();
 }
 
-MPI_Request* MpiRequests::add() { return &memory_.requests.emplace_back(MPI_REQUEST_NULL); }
+MPI_Request* MpiRequests::add(std::size_t received) {
+  memory_.receives.push_back(received);
+  return &memory_.requests.emplace_back(MPI_REQUEST_NULL);
+}
 
 void MpiRequests::post_send(std::span<const std::byte> bytes, int to) {
-  const MpiBytes what(bytes.size());
-  const MpiCallLock lock;
-  require_mpi(MPI_Isend(bytes.data(), what.count(), what.type(), to, part_tag, group_.collectives(), add()),
-              "MPI_Isend");
+  in_pieces(bytes, [&](std::span<const std::byte> piece, int tag) {
+    const MpiBytes what(piece.size());
+    const MpiCallLock lock;
+    require_mpi(MPI_Isend(piece.data(), what.count(), what.type(), to, tag, group_.collectives(), add()),
+                "MPI_Isend");
+  });
 }
 
 void MpiRequests::post_recv(std::span<std::byte> bytes, int from) {
-  const MpiBytes what(bytes.size());
-  const MpiCallLock lock;
-  require_mpi(MPI_Irecv(bytes.data(), what.count(), what.type(), from, part_tag, group_.collectives(), add()),
-              "MPI_Irecv");
+  in_pieces(bytes, [&](std::span<std::byte> piece, int tag) {
+    const MpiBytes what(piece.size());
+    const MpiCallLock lock;
+    require_mpi(MPI_Irecv(piece.data(), what.count(), what.type(), from, tag, group_.collectives(),
+                          add(piece.size())),
+                "MPI_Irecv");
+  });
 }
 
 std::span<std::byte> MpiRequests::scratch(std::size_t bytes) {
@@ -338,7 +358,27 @@ void MpiRequests::complete(const char* call) {
   const std::span<MPI_Status> statuses =
       many.empty() ? std::span(few).first(requests.size()) : std::span(many);
   if (!requests.empty()) group_.complete(requests, statuses, deadline_, bytes_, call);
+  check_lengths(statuses);
   requests.clear();
+  memory_.receives.clear();
+}
+
+// A rank that sends less than this one expects, or other pieces, has made another call.
+void MpiRequests::check_lengths(std::span<const MPI_Status> statuses) const {
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    const std::size_t wanted = memory_.receives[i];
+    if (wanted == any || wanted == 0) continue;  // MPI itself rejects a longer message
+    MPI_Count received = 0;
+    {
+      const MpiCallLock lock;
+      require_mpi(MPI_Get_elements_x(&statuses[i], MPI_BYTE, &received), "MPI_Get_elements_x");
+    }
+    if (static_cast<std::size_t>(received) == wanted) continue;
+    throw DistNetworkError("rank " + std::to_string(statuses[i].MPI_SOURCE) + " sent " +
+                               std::to_string(received) + " bytes where this rank expects " +
+                               std::to_string(wanted) + ": the calls of the two ranks differ",
+                           {.peer = statuses[i].MPI_SOURCE});
+  }
 }
 
 }  // namespace dlaunch::internal

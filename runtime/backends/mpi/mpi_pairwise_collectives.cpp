@@ -1,9 +1,8 @@
 #include "runtime/backends/mpi/mpi_pairwise_collectives.h"
 
 #include <algorithm>
-#include <vector>
-
 #include "runtime/backends/mpi/mpi_short_collectives.h"
+#include "runtime/base/short_array.h"
 
 namespace dlaunch::internal {
 
@@ -13,7 +12,11 @@ using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
 // Of one rank's part: what has come from all ranks stays in the processor's caches until it is reduced.
-constexpr std::size_t segment_size = std::size_t{128} * 1024;
+std::size_t segment_size(int ranks) {
+  constexpr std::size_t of_all_ranks = std::size_t{1} << 20U;
+  constexpr std::size_t line = 64;
+  return of_all_ranks / static_cast<std::size_t>(ranks) / line * line;
+}
 
 std::size_t at_rank(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -22,22 +25,24 @@ void for_each_peer(const MpiGroup& group, const Body& body) {
   for (int step = 1; step < group.size(); ++step) body((group.rank() + step) % group.size());
 }
 
-// The part at most `segment_size` long that begins there; none behind the end.
+// The part at most so long that begins there; none behind the end.
 template <class Span>
-Span segment(Span whole, std::size_t at) {
+Span segment(Span whole, std::size_t at, std::size_t length) {
   const std::size_t begin = std::min(at, whole.size());
-  return whole.subspan(begin, std::min(segment_size, whole.size() - begin));
+  return whole.subspan(begin, std::min(length, whole.size() - begin));
 }
 
-std::vector<Bytes> parts_of(Bytes values, std::size_t unit, int ranks) {
+ShortArray<Bytes> parts_of(Bytes values, std::size_t unit, int ranks) {
   const std::size_t elements = values.size() / unit;
-  std::vector<Bytes> parts;
-  for (std::size_t rank = 0; rank < at_rank(ranks); ++rank) {
-    const std::size_t begin = elements * rank / at_rank(ranks);
-    const std::size_t end = elements * (rank + 1) / at_rank(ranks);
-    parts.push_back(values.subspan(begin * unit, (end - begin) * unit));
-  }
-  return parts;
+  return {at_rank(ranks), [&](std::size_t rank) {
+            const std::size_t begin = elements * rank / at_rank(ranks);
+            const std::size_t end = elements * (rank + 1) / at_rank(ranks);
+            return values.subspan(begin * unit, (end - begin) * unit);
+          }};
+}
+
+ShortArray<ConstBytes> read_only(const ShortArray<Bytes>& parts) {
+  return {parts.size(), [&](std::size_t i) { return ConstBytes(parts[i]); }};
 }
 
 }  // namespace
@@ -54,24 +59,26 @@ void pairwise_reduce_scatter(MpiRequests& call, Bytes output, std::span<const Co
   const MpiGroup& group = call.group();
   if (group.size() == 1) return copy_bytes(output, parts.front());
   const MpiCombination combine(dtype, op);
-  const std::size_t slot = std::min(segment_size, output.size());
+  const std::size_t at_once = segment_size(group.size());
+  const std::size_t slot = std::min(at_once, output.size());
   const Bytes slots = call.scratch(at_rank(group.size()) * slot);
   const std::size_t longest = std::ranges::max_element(parts, {}, &ConstBytes::size)->size();
-  for (std::size_t at = 0; at < longest; at += segment_size) {
-    const Bytes result = segment(output, at);
+  for (std::size_t at = 0; at < longest; at += at_once) {
+    const Bytes result = segment(output, at, at_once);
     const auto from = [&](int rank) { return slots.subspan(at_rank(rank) * slot, result.size()); };
     for_each_peer(group, [&](int peer) {
       if (!result.empty()) call.post_recv(from(peer), peer);
     });
     for_each_peer(group, [&](int peer) {
-      const ConstBytes part = segment(parts[at_rank(peer)], at);
+      const ConstBytes part = segment(parts[at_rank(peer)], at, at_once);
       if (!part.empty()) call.post_send(part, peer);
     });
     call.complete("MPI_Irecv");
     const auto values = [&](int rank) {
-      return rank == group.rank() ? segment(parts[at_rank(rank)], at) : ConstBytes(from(rank));
+      return rank == group.rank() ? segment(parts[at_rank(rank)], at, at_once) : ConstBytes(from(rank));
     };
-    const Bytes sum = from(group.rank());  // the result may be this rank's part
+    // The result may be this rank's part, which is read last of all if it is not one of the first two.
+    const Bytes sum = group.rank() < 2 ? result : from(group.rank());
     combine(sum, values(0), values(1));
     for (int rank = 2; rank < group.size(); ++rank) combine(sum, sum, values(rank));
     copy_bytes(result, sum);
@@ -79,18 +86,18 @@ void pairwise_reduce_scatter(MpiRequests& call, Bytes output, std::span<const Co
 }
 
 void pairwise_all_reduce(MpiRequests& call, Bytes values, DType dtype, ReduceOp op) {
-  const std::vector<Bytes> parts = parts_of(values, size_of(dtype), call.group().size());
+  const ShortArray<Bytes> parts = parts_of(values, size_of(dtype), call.group().size());
   const Bytes own = parts[at_rank(call.group().rank())];
-  pairwise_reduce_scatter(call, own, std::vector<ConstBytes>(parts.begin(), parts.end()), dtype, op);
+  pairwise_reduce_scatter(call, own, read_only(parts), dtype, op);
   pairwise_all_gather(call, parts, own);
 }
 
 void pairwise_reduce(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, int root) {
-  const std::vector<Bytes> parts = parts_of(values, size_of(dtype), call.group().size());
+  const ShortArray<Bytes> parts = parts_of(values, size_of(dtype), call.group().size());
   const Bytes part = parts[at_rank(call.group().rank())];
   const bool is_root = call.group().rank() == root;
   const Bytes own = is_root ? part : call.scratch(part.size());
-  pairwise_reduce_scatter(call, own, std::vector<ConstBytes>(parts.begin(), parts.end()), dtype, op);
+  pairwise_reduce_scatter(call, own, read_only(parts), dtype, op);
   if (!is_root) {
     call.post_send(own, root);
     return call.complete("MPI_Isend");

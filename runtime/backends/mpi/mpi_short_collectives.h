@@ -44,9 +44,18 @@ class MpiCombination {
 [[nodiscard]] constexpr bool is_short(std::size_t bytes, int ranks) {
   return bytes <= std::size_t{16} * 1024 && ranks <= 64;
 }
-// If two ranks send each other the whole.
+// If two ranks send each other the whole, and both reduce all of it. Two ranks alone send parts if MPI would
+// ask the receiver before it sends the whole, but not a part, and if there is much to reduce.
 [[nodiscard]] constexpr bool is_short_exchange(std::size_t bytes, int ranks) {
-  return bytes <= 2048 && is_short(bytes, ranks);
+  if (ranks > 2) return bytes <= 2048 && is_short(bytes, ranks);
+  return bytes <= 16'000 || (bytes / 2 > sent_at_once * most_pieces && bytes <= std::size_t{128} * 1024);
+}
+// If one of two ranks sends the other one the whole: a tree of two needs one message.
+[[nodiscard]] constexpr bool is_short_reduce(std::size_t bytes, int ranks) {
+  return is_short(bytes, ranks) || (ranks == 2 && bytes <= std::size_t{1} << 20U);
+}
+[[nodiscard]] constexpr bool is_short_broadcast(std::size_t bytes, int ranks) {
+  return is_short(bytes, ranks) || ranks == 2;
 }
 
 void short_barrier(MpiRequests& call);

@@ -2,7 +2,8 @@
 //
 //   mpi_ranks worlds               two worlds, one after another
 //   mpi_ranks lengths              a receive that is shorter than its message
-//   mpi_ranks long                 reductions that go in several segments, and blocks of different lengths
+//   mpi_ranks counts               a broadcast that is longer at its receiver; also counts_in_pieces
+//   mpi_ranks long                 reductions of all lengths at which the algorithm changes, uneven blocks
 //   mpi_ranks dead                 rank 1 is killed, and the others wait for it
 //   mpi_ranks lost DIRECTORY       rank 1 becomes another program, which its launcher cannot know; the errors
 //                                  of the others are in error.RANK
@@ -48,12 +49,10 @@ Values values_of(std::size_t count, std::int64_t factor) {
   return values;
 }
 
-void long_data() {
-  dlaunch::init_process_group({.backend = "mpi"});
+void reduce_long(std::size_t count) {
   const int rank = dlaunch::get_rank();
   const int size = dlaunch::get_world_size();
   const std::int64_t sum = size * (size + 1) / 2;
-  constexpr std::size_t count = 300'001;
   Values all = values_of(count, rank + 1);
   dlaunch::all_reduce(dlaunch::Tensor::of(all));
   require(all == values_of(count, sum), "all_reduce");
@@ -61,7 +60,18 @@ void long_data() {
     Values own = values_of(count, rank + 1);
     dlaunch::reduce(dlaunch::Tensor::of(own), root);
     require(own == values_of(count, rank == root ? sum : rank + 1), "reduce");
+    own = values_of(count, rank == root ? 5 : 0);
+    dlaunch::broadcast(dlaunch::Tensor::of(own), root);
+    require(own == values_of(count, 5), "broadcast");
   }
+}
+
+void long_data() {
+  dlaunch::init_process_group({.backend = "mpi"});
+  const int rank = dlaunch::get_rank();
+  const int size = dlaunch::get_world_size();
+  const std::int64_t sum = size * (size + 1) / 2;
+  for (const std::size_t count : {300, 700, 1501, 3001, 9001, 60'001, 300'001}) reduce_long(count);
   std::vector<Values> blocks;  // for each rank; that of rank 0 is empty
   std::vector<Values> gathered;
   for (int to = 0; to < size; ++to) {
@@ -96,6 +106,17 @@ void lengths() {
     dlaunch::recv(dlaunch::Tensor::of(values), 0);
   } catch (const dlaunch::DistBackendError& e) {
     std::printf("rank 1: %s\n", e.what());
+  }
+}
+
+// Rank 1 expects more than rank 0 sends.
+void counts(std::size_t sent, std::size_t expected) {
+  dlaunch::init_process_group({.backend = "mpi"});
+  std::vector<float> values(dlaunch::get_rank() == 0 ? sent : expected);
+  try {
+    dlaunch::broadcast(dlaunch::Tensor::of(values), 0);
+  } catch (const dlaunch::DistNetworkError& e) {
+    std::printf("rank %d: %s\n", dlaunch::get_rank(), e.what());
   }
 }
 
@@ -156,6 +177,10 @@ int main(int argc, char** argv) {
       worlds();
     } else if (mode == "lengths") {
       lengths();
+    } else if (mode == "counts") {
+      counts(4, 5);
+    } else if (mode == "counts_in_pieces") {
+      counts(1600, 1700);
     } else if (mode == "long") {
       long_data();
     } else if (mode == "deadline" && argc > 2) {

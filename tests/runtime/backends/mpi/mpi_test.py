@@ -66,6 +66,10 @@ class Mpi(unittest.TestCase):
     def check_error(self):
         _, printed, all_of_it = self.run_ranks(2, "lengths")
         self.assertRegex(printed, "rank 1: .*MPI_Irecv failed: .*[Tt]runcated", all_of_it)
+        _, printed, all_of_it = self.run_ranks(2, "counts")
+        self.assertRegex(printed, "rank 1: .*rank 0 sent 16 bytes where this rank expects 20: the calls of the two", all_of_it)
+        _, printed, all_of_it = self.run_ranks(2, "counts_in_pieces")
+        self.assertRegex(printed, "rank 1: .*rank 0 sent [0-9]+ bytes where this rank expects [0-9]+: the calls", all_of_it)
 
     def check_deadline(self):
         _, printed, all_of_it = self.run_ranks(2, "deadline", self.dir)
