@@ -82,7 +82,12 @@ class Mpi {
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef SEVERAL_THREADS
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+#else
   MPI_Init(&argc, &argv);
+#endif
   {
     Mpi mpi;
     HostCollectives<Mpi>(mpi).run(argc, argv);
