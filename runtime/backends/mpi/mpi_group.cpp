@@ -363,16 +363,29 @@ void MpiRequests::complete(const char* call) {
   memory_.receives.clear();
 }
 
+namespace {
+
+// MPI_Get_count takes less time, but has no number for more than an int counts.
+MPI_Count bytes_in(const MPI_Status& status, std::size_t wanted) {
+  const MpiCallLock lock;
+  if (wanted > INT_MAX) {
+    MPI_Count received = 0;
+    require_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &received), "MPI_Get_elements_x");
+    return received;
+  }
+  int received = 0;
+  require_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
+  return received;
+}
+
+}  // namespace
+
 // A rank that sends less than this one expects, or other pieces, has made another call.
 void MpiRequests::check_lengths(std::span<const MPI_Status> statuses) const {
   for (std::size_t i = 0; i < statuses.size(); ++i) {
     const std::size_t wanted = memory_.receives[i];
     if (wanted == any || wanted == 0) continue;  // MPI itself rejects a longer message
-    MPI_Count received = 0;
-    {
-      const MpiCallLock lock;
-      require_mpi(MPI_Get_elements_x(&statuses[i], MPI_BYTE, &received), "MPI_Get_elements_x");
-    }
+    const MPI_Count received = bytes_in(statuses[i], wanted);
     if (static_cast<std::size_t>(received) == wanted) continue;
     throw DistNetworkError("rank " + std::to_string(statuses[i].MPI_SOURCE) + " sent " +
                                std::to_string(received) + " bytes where this rank expects " +
