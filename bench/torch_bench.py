@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""PyTorch's backend "dlaunch" next to its gloo: the same calls of torch.distributed, in the same processes, turn by turn.
+"""PyTorch's backend "dlaunch" next to its gloo: the same calls of torch.distributed, in processes of their own, turn by turn.
 
-    bench/torch_bench.py [--ranks=2,4,8] [--calls=all_reduce,all_gather,broadcast,barrier] [--ddp]
+    bench/torch_bench.py [--ranks=2,4,8] [--calls=all_reduce,all_gather,broadcast,barrier] [--turns=3] [--ddp]
 
-A turn lasts until the slowest rank is through; printed are the median of each side's turns, gloo's time by ours, and gloo's time
-by that of PyTorch's backend "fake", which sends nothing: what is left of a call then is PyTorch's own. With --ddp: what
-data-parallel training adds to a step of 25.6 million parameters. Run it with a Python that has PyTorch 2.9 or newer.
+A call takes as long as on the slowest rank; printed are the median of each side's turns, gloo's time by ours, and gloo's time by that
+of PyTorch's backend "fake", which sends nothing: what is left of a call then is PyTorch's own. With --ddp: what data-parallel
+training adds to a step of 25.6 million parameters. Run it with a Python that has PyTorch 2.9 or newer.
 """
 
 import argparse
@@ -22,9 +22,10 @@ import torch.testing._internal.distributed.fake_pg  # makes the backend "fake" k
 
 BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../build")
 SIZES = [4 ** k for k in range(3, 14)]  # bytes, from 64 B to 64 MiB
-TURN = 3e-3  # seconds, at least
-CELL = 0.8  # seconds, about
+ROUND = 3e-3  # seconds, at least
+CELL = 0.2  # seconds, about
 STEPS = 15
+MARK = "measured"  # begins the lines of rank 0
 
 
 def timed(once, calls):
@@ -50,70 +51,89 @@ def call_of(name, length, size, group):
     return lambda: dist.barrier(group)
 
 
-def compare(names, groups):
-    size = dist.get_world_size()
+def report(*words):
+    if dist.get_rank() == 0:
+        print(MARK, *words, flush=True)
+
+
+def measure(names, groups):
     for name in names:
         for length in SIZES if name != "barrier" else [0]:
-            sides = {side: call_of(name, length, size, group) for side, group in groups.items()}
-            once = sum(max(timed(call, 1), timed(call, 2)) for call in sides.values())
-            calls = int(min(max(2 * TURN / once, 1), 100))
-            turns = int(min(max(CELL / (once * calls), 7), 61))
-            times = {side: [] for side in sides}
-            for _ in range(turns):
-                for side, call in sides.items():
-                    times[side].append(timed(call, calls))
-            if dist.get_rank() == 0:
-                ours, theirs, least = (statistics.median(times[side]) * 1e6 for side in ("dlaunch", "gloo", "fake"))
-                print(f"{name:10} {size:2} ranks {length:10} {ours:12.1f} {theirs:12.1f} {theirs / ours:7.2f}x {theirs / least:7.2f}x",
-                      flush=True)
+            for side, group in groups.items():
+                call = call_of(name, length, dist.get_world_size(), group)
+                once = max(timed(call, 1), timed(call, 2))
+                calls = int(min(max(ROUND / once, 1), 100))
+                rounds = int(min(max(CELL / (once * calls), 5), 31))
+                report(name, length, side, statistics.median(timed(call, calls) for _ in range(rounds)))
 
 
-def train(groups):
-    """A step without communication, and what each backend adds to it."""
+def train(side):
+    """A step without communication, and one with it."""
     inputs = torch.randn(8, 2_000)
     model = torch.nn.Sequential(*(torch.nn.Linear(2_000, 2_000) for _ in range(6)), torch.nn.Linear(2_000, 800))
-    models = {"alone": model}
-    for side, group in groups.items():
-        if side == "fake":
-            continue
-        models[side] = torch.nn.parallel.DistributedDataParallel(copy.deepcopy(model), process_group=group)
-    times = {side: [] for side in models}
-    for turn in range(STEPS + 2):
-        for side, module in models.items():
+    models = {f"alone/{side}": model, side: torch.nn.parallel.DistributedDataParallel(copy.deepcopy(model))}
+    times = {name: [] for name in models}
+    for step in range(STEPS + 2):
+        for name, module in models.items():
             length = timed(lambda: module(inputs).sum().backward(), 1)
             module.zero_grad()
-            if turn >= 2:  # the buckets have been rebuilt
-                times[side].append(length * 1e3)
-    if dist.get_rank() == 0:
-        alone, ours, theirs = (statistics.median(times[side]) for side in ("alone", "dlaunch", "gloo"))
-        print(f"step of {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters, {dist.get_world_size()} ranks: "
-              f"{alone:.1f} ms alone; dlaunch adds {ours - alone:.1f} ms, gloo {theirs - alone:.1f} ms "
-              f"({(ours - alone) / (theirs - alone):.2f} of it)", flush=True)
+            if step >= 2:  # the buckets have been rebuilt
+                times[name].append(length)
+    for name in models:
+        report("step", sum(p.numel() for p in model.parameters()), name, statistics.median(times[name]))
 
 
 def be_rank(arguments):
     torch.set_num_threads(1)
-    dist.init_process_group("dlaunch")
-    groups = {"dlaunch": dist.group.WORLD, "gloo": dist.new_group(backend="gloo"), "fake": dist.new_group(backend="fake")}
+    side = os.environ["TORCH_BENCH_SIDE"]
+    dist.init_process_group(side)
+    groups = {side: dist.group.WORLD}
+    if side == "dlaunch":
+        groups["fake"] = dist.new_group(backend="fake")
     if arguments.ddp:
-        train(groups)
+        train(side)
     else:
-        compare(arguments.calls.split(","), groups)
+        measure(arguments.calls.split(","), groups)
     dist.destroy_process_group()
+
+
+def run(ranks, side, cells):
+    """Adds a turn's times to `cells`: (call, length) -> side -> seconds."""
+    done = subprocess.run([f"{BUILD}/bin/dlaunch", f"--nproc-per-node={ranks}", "--no-python", sys.executable, "-u", *sys.argv], check=True,
+                          stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "PYTHONPATH": f"{BUILD}/python", "GLOO_LOG_LEVEL": "ERROR", "TORCH_BENCH_SIDE": side})
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if words[:1] == [MARK]:
+            cells.setdefault((words[1], int(words[2])), {}).setdefault(words[3], []).append(float(words[4]))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", default="2,4,8")
     parser.add_argument("--calls", default="all_reduce,all_gather,broadcast,barrier")
+    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--ddp", action="store_true")
     arguments = parser.parse_args()
     if "RANK" in os.environ:
         return be_rank(arguments)
     print(f"PyTorch {torch.__version__}\n{'':19} {'bytes':>10} {'dlaunch us':>12} {'gloo us':>12} {'ratio':>8} {'fake':>8}", flush=True)
     for ranks in arguments.ranks.split(","):
-        subprocess.run([f"{BUILD}/bin/dlaunch", f"--nproc-per-node={ranks}", "--no-python", sys.executable, "-u", *sys.argv], check=True,
-                       env={**os.environ, "PYTHONPATH": f"{BUILD}/python", "GLOO_LOG_LEVEL": "ERROR"})
+        cells = {}
+        for _ in range(arguments.turns):
+            for side in ("dlaunch", "gloo"):
+                run(ranks, side, cells)
+        for (name, length), sides in cells.items():
+            took = {side: statistics.median(times) for side, times in sides.items()}
+            if name == "step":
+                alone = statistics.median(sides["alone/dlaunch"] + sides["alone/gloo"])
+                ours, theirs = took["dlaunch"] - alone, took["gloo"] - alone
+                print(f"step of {length / 1e6:.1f} M parameters, {ranks} ranks: {alone * 1e3:.1f} ms alone; dlaunch adds "
+                      f"{ours * 1e3:.1f} ms, gloo {theirs * 1e3:.1f} ms ({ours / theirs:.2f} of it)", flush=True)
+                continue
+            ours, theirs, least = took["dlaunch"], took["gloo"], took["fake"]
+            print(f"{name:10} {ranks:>2} ranks {length:10} {ours * 1e6:12.1f} {theirs * 1e6:12.1f} {theirs / ours:7.2f}x {theirs / least:7.2f}x",
+                  flush=True)
     return None
 
 
