@@ -1,9 +1,10 @@
 #include "runtime/collectives/all_to_all.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <vector>
+
+#include "runtime/collectives/copy_block.h"
 
 namespace dlaunch::internal {
 
@@ -15,6 +16,8 @@ void all_to_all(Exchange& exchange, std::span<const std::span<std::byte>> output
   constexpr std::size_t steps_ahead = 8;
   const std::size_t size = static_cast<std::size_t>(exchange.size());
   const std::size_t rank = static_cast<std::size_t>(exchange.rank());
+
+  if (size == 1) return copy_block(outputs[rank].data(), inputs[rank]);
 
   std::deque<Exchange::Receive> expected;
   std::vector<Exchange::Send> sent;
@@ -30,7 +33,7 @@ void all_to_all(Exchange& exchange, std::span<const std::span<std::byte>> output
   };
   post(1 + steps_ahead);
   // While the messages are under way.
-  if (!inputs[rank].empty()) std::memmove(outputs[rank].data(), inputs[rank].data(), inputs[rank].size());
+  copy_block(outputs[rank].data(), inputs[rank]);
   for (std::size_t step = 1; step < size; ++step) {
     post(step + steps_ahead);
     expected.front().wait_in_place();

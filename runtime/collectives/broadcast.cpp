@@ -15,6 +15,7 @@ void broadcast(Exchange& exchange, std::span<std::byte> values, int src) {
   constexpr std::size_t receives_ahead = 4;
 
   const unsigned size = static_cast<unsigned>(exchange.size());
+  if (size == 1) return;
   const std::size_t segment_bytes =
       size > 2 ? std::size_t{1024} * 1024 : std::max<std::size_t>(1, values.size());
   const unsigned place = (static_cast<unsigned>(exchange.rank() - src) + size) % size;

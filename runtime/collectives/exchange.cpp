@@ -47,7 +47,7 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const CollectiveF
       members_(members),
       rank_(index_of(transport.rank(), members)),
       size_(members.empty() ? transport.size() : static_cast<int>(members.size())),
-      peer_states_(static_cast<std::size_t>(transport.size())) {}
+      peer_states_(static_cast<std::size_t>(transport.size()), [](std::size_t) { return std::uint8_t{0}; }) {}
 
 // --- Waiting ---------------------------------------------------------------------------------------------
 

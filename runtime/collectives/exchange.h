@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "dlaunch/transport.h"
+#include "runtime/base/short_array.h"
 #include "runtime/collectives/collective_fingerprint.h"
 #include "runtime/collectives/message_header.h"
 #include "runtime/collectives/workspace.h"
@@ -146,7 +147,7 @@ class Exchange {
   const std::span<const int> members_;  // ranks of the group; empty: all
   const int rank_;                      // among the members
   const int size_;
-  std::vector<std::uint8_t> peer_states_;  // by rank of the group: bits of PeerState
+  ShortArray<std::uint8_t, 64> peer_states_;  // by rank of the group: bits of PeerState
   std::vector<PendingAnnouncement> pending_announcements_;
   int half_sent_to_ = no_peer;  // the next in its channel is a second part
   Deadline next_poll_;          // the next time to poll the peers; Deadline(): not fixed yet
