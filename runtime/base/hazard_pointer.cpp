@@ -26,16 +26,16 @@ thread_local constinit bool has_ended = false;
 
 }  // namespace
 
-thread_local constinit HazardRecord* HazardRecord::of_thread_ = nullptr;
-const bool HazardRecord::fences_for_all_ = can_fence_for_all();
-constinit std::atomic<HazardRecord*> HazardRecord::first_ = nullptr;
+thread_local constinit HazardRecord* HazardRecord::of_thread = nullptr;
+const bool HazardRecord::fences_for_all = can_fence_for_all();
+constinit std::atomic<HazardRecord*> HazardRecord::first = nullptr;
 
 // Gives the record back at the end of its thread.
 class HazardRecord::Owner {
  public:
-  explicit Owner(HazardRecord& record) : record_(record) { of_thread_ = &record; }
+  explicit Owner(HazardRecord& record) : record_(record) { of_thread = &record; }
   ~Owner() {
-    of_thread_ = nullptr;
+    of_thread = nullptr;
     has_ended = true;
     record_.is_owned_.store(false, std::memory_order_release);
   }
@@ -48,13 +48,13 @@ class HazardRecord::Owner {
 
 HazardRecord* HazardRecord::take() {
   if (has_ended) return nullptr;
-  HazardRecord* record = first_.load(std::memory_order_acquire);
+  HazardRecord* record = first.load(std::memory_order_acquire);
   while (record != nullptr && record->is_owned_.exchange(true, std::memory_order_acquire))
     record = record->next_;
   if (record == nullptr) {
     record = new HazardRecord;
-    record->next_ = first_.load(std::memory_order_relaxed);
-    while (!first_.compare_exchange_weak(record->next_, record, std::memory_order_release)) {
+    record->next_ = first.load(std::memory_order_relaxed);
+    while (!first.compare_exchange_weak(record->next_, record, std::memory_order_release)) {
     }
   }
   static thread_local const Owner owner(*record);
@@ -69,7 +69,7 @@ void HazardRecord::full_fence() noexcept {
 
 // False: the kernel refuses now what it has done before (a filter of system calls was installed).
 bool HazardRecord::fence_for_all() noexcept {
-  if (fences_for_all_) return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  if (fences_for_all) return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
   full_fence();
   return true;
 }
@@ -81,17 +81,20 @@ bool HazardRecord::uses(const void* object) const {
 }
 
 HazardRecord* HazardRecord::user_of(const void* object) {
-  HazardRecord* record = first_.load(std::memory_order_acquire);
+  HazardRecord* record = first.load(std::memory_order_acquire);
   while (record != nullptr && !record->uses(object)) record = record->next_;
   return record;
 }
 
 void HazardRecord::retire(std::shared_ptr<const void> object, const void* used_as) noexcept {
   if (!fence_for_all()) {
-    (void)new std::shared_ptr<const void>(std::move(object));  // for ever: a thread may use it
+    // For ever: a thread may use it. NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): as below
+    (void)new std::shared_ptr<const void>(std::move(object));
     return;
   }
+  // Without memory the process ends: the object can neither be destroyed nor be kept.
   if (HazardRecord* const user = user_of(used_as))
+    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new)
     user->leave(std::unique_ptr<Left>(new Left{std::move(object), used_as, nullptr}));
 }
 

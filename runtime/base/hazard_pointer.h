@@ -24,7 +24,7 @@ class alignas(64) HazardRecord {  // a cache line, which no other thread writes
   static constexpr std::size_t entries_at_once = 4;
 
   // The calling thread's record; null: the thread ends, and has none any more.
-  static HazardRecord* own() { return of_thread_ != nullptr ? of_thread_ : take(); }
+  static HazardRecord* own() { return of_thread != nullptr ? of_thread : take(); }
 
   // For the calling thread's own record only. The entries are a stack.
   [[nodiscard]] bool has_entry() const { return used_ < entries_at_once; }
@@ -36,7 +36,7 @@ class alignas(64) HazardRecord {  // a cache line, which no other thread writes
   }
   // Between the store of an entry, or of null, and the load that follows.
   static void fence() {
-    if (fences_for_all_) {
+    if (fences_for_all) {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
       full_fence();
@@ -63,9 +63,9 @@ class alignas(64) HazardRecord {  // a cache line, which no other thread writes
   void leave(std::unique_ptr<Left> left) noexcept;
   void retire_left() noexcept;
 
-  static thread_local constinit HazardRecord* of_thread_;
-  static const bool fences_for_all_;
-  static std::atomic<HazardRecord*> first_;
+  static thread_local constinit HazardRecord* of_thread;
+  static const bool fences_for_all;
+  static std::atomic<HazardRecord*> first;
 
   std::array<std::atomic<const void*>, entries_at_once> entries_{};
   std::size_t used_ = 0;                     // the owner's
