@@ -1,10 +1,10 @@
 #include "runtime/group/aliasing.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "runtime/base/short_array.h"
 
 namespace dlaunch::internal {
 
@@ -23,15 +23,9 @@ Stretch stretch_of(const Tensor& tensor) {
 }  // namespace
 
 bool aliases(std::span<const Tensor> written, std::span<const Tensor> read) {
-  constexpr std::size_t few = 16;  // need no allocation
-  std::array<Stretch, few> on_stack;
-  std::vector<Stretch> on_heap(written.size() > few ? written.size() : 0);
-  Stretch* const memory = on_heap.empty() ? on_stack.data() : on_heap.data();
-  std::size_t count = 0;
-  for (const Tensor& tensor : written) {
-    if (tensor.nbytes() > 0) memory[count++] = stretch_of(tensor);
-  }
-  const std::span<Stretch> taken(memory, count);
+  ShortArray<Stretch, 16> all(written.size(), [&](std::size_t i) { return stretch_of(written[i]); });
+  const auto is_empty = [](const Stretch& one) { return one.begin == one.end; };
+  const std::span<Stretch> taken(all.begin(), std::remove_if(all.begin(), all.end(), is_empty));
   std::ranges::sort(taken, {}, &Stretch::begin);
   for (std::size_t i = 1; i < taken.size(); ++i) {
     if (taken[i].begin < taken[i - 1].end) return true;

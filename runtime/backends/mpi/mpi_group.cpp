@@ -1,7 +1,6 @@
 #include "runtime/backends/mpi/mpi_group.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "runtime/backends/mpi/mpi_types.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/short_array.h"
 #include "runtime/base/start_thread.h"
 
 namespace dlaunch::internal {
@@ -353,10 +353,7 @@ std::span<std::byte> MpiRequests::scratch(std::size_t bytes) {
 
 void MpiRequests::complete(const char* call) {
   std::vector<MPI_Request>& requests = memory_.requests;
-  std::array<MPI_Status, 16> few;
-  std::vector<MPI_Status> many(requests.size() > few.size() ? requests.size() : 0);
-  const std::span<MPI_Status> statuses =
-      many.empty() ? std::span(few).first(requests.size()) : std::span(many);
+  ShortArray<MPI_Status, 16> statuses(requests.size(), [](std::size_t) { return MPI_Status{}; });
   if (!requests.empty()) group_.complete(requests, statuses, deadline_, bytes_, call);
   check_lengths(statuses);
   requests.clear();

@@ -143,7 +143,7 @@ class MpiRequests {
   // This thread's last operation has left it: no allocation for each.
   struct Memory {
     std::vector<MPI_Request> requests;
-    std::vector<std::size_t> receives;  // of each request, the bytes that must come; any: it is no receive
+    std::vector<std::size_t> receives;  // bytes that each request must receive; any: it is not a receive
     std::vector<std::unique_ptr<std::byte[]>> scratch;
     std::unique_ptr<std::byte[]> short_scratch;
   };
