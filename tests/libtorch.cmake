@@ -14,6 +14,7 @@ if(TARGET dlaunch_torch)
     runtime/torch/zero_redundancy_test.cpp)
   dlaunch_test(NAME libtorch_test LABELS runtime OPTIMISED TOGETHER SOURCES ${torch_tests} LIBS dlaunch_torch dlaunch_libtorch)
   target_compile_options(libtorch_test PRIVATE ${test_options})
+  dlaunch_precompile_libtorch(libtorch_test libtorch_test)
   # Workers are processes of their own.
   if(TARGET dlaunch_store_host AND NOT DLAUNCH_SANITIZE STREQUAL "thread")  # which knows no fork
     dlaunch_test(NAME libtorch_rpc_test LABELS runtime TIMEOUT 120 OPTIMISED
@@ -26,6 +27,7 @@ if(TARGET dlaunch_torch)
       runtime/torch/rpc_tensors_test.cpp
     LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host)
     target_compile_options(libtorch_rpc_test PRIVATE ${test_options})
+    dlaunch_precompile_libtorch(libtorch_rpc_test libtorch_test)
   endif()
   # Modules on GPUs: with Debian's LibTorch, which has no part that computes there, on a double of that part; with one that has it,
   # on the machine's GPUs, when DLAUNCH_TEST_GPUS has their number and LD_LIBRARY_PATH the folders of LibTorch's libraries.
@@ -46,6 +48,7 @@ if(TARGET dlaunch_torch)
     LIBS dlaunch_torch dlaunch_libtorch dlaunch_store_host cuda_double
     ENVIRONMENT LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/doubles)
     target_compile_options(device_modules_test PRIVATE ${test_options})
+    dlaunch_precompile_libtorch(device_modules_test libtorch_test)
     target_include_directories(device_modules_test SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
     # LibTorch's CUDA needs more of CUDA's runtime than the double has; the real one is there when it runs.
     target_link_options(device_modules_test PRIVATE LINKER:--allow-shlib-undefined)

@@ -70,16 +70,15 @@ class Environment:
         return self
 
 
-class Wheel(unittest.TestCase):
+class WheelTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         [cls.wheel] = glob.glob(os.path.join(DIST, "dlaunch-*.whl"))
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
 
-    def installed(self, python=sys.executable):
-        return Environment(os.path.join(self.folder.name, "env"), python).install(self.wheel)
 
+class Contents(WheelTest):
     def test_serves_every_python_and_names_the_oldest_c_library(self):
         self.assertRegex(os.path.basename(self.wheel), r"^dlaunch-[0-9.]+-py3-none-manylinux_2_[0-9]+_[a-z0-9_]+\.whl$")
 
@@ -90,6 +89,15 @@ class Wheel(unittest.TestCase):
         with open(os.path.join(SOURCE, "runtime/python/entry_points.txt"), encoding="utf-8") as file:
             self.assertEqual(theirs.split(), file.read().split())
 
+    def test_has_the_sources_of_pytorchs_extension_and_the_headers_they_need(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            names = wheel.namelist()
+        for name in os.listdir(os.path.join(SOURCE, "runtime/python/dlaunch/torch/native")):
+            self.assertIn(f"dlaunch/torch/native/{name}", names)
+        self.assertEqual([name for name in names if name.endswith("/include/dlaunch/dlaunch.h")][1:], [], names)
+
+
+class EachPython(WheelTest):
     def test_runs_jobs_with_each_python(self):
         script = os.path.join(self.folder.name, "script.py")
         with open(script, "w", encoding="utf-8") as file:
@@ -106,41 +114,55 @@ class Wheel(unittest.TestCase):
                 call = f"from dlaunch.run import main; main({[*job]!r})"
                 self.assertEqual(sorted(here.run(here.path("bin/python3"), "-c", call).splitlines()), expected)
 
+
+class Installed(WheelTest):
+    """In one environment: pip takes 10 s to come into it."""
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.here = Environment(os.path.join(cls.folder.name, "env"), sys.executable).install(cls.wheel)
+
     def test_its_program_needs_no_library_and_no_python(self):
-        here = self.installed()
-        with open(here.path("bin/dlaunch"), "rb") as file:
+        with open(self.here.path("bin/dlaunch"), "rb") as file:
             self.assertEqual(file.read(4), b"\x7fELF")
-        self.assertNotIn("NEEDED", here.run("readelf", "--dynamic", here.path("bin/dlaunch")))
+        self.assertNotIn("NEEDED", self.here.run("readelf", "--dynamic", self.here.path("bin/dlaunch")))
 
     def test_a_job_with_tls_runs(self):
         token = os.path.join(self.folder.name, "token")
         with open(os.open(token, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
             file.write("a secret of this test, long enough\n")
-        self.assertEqual(self.installed().run("dlaunch", "--tls", f"--token-file={token}", "sh", "-c", "echo $RANK"), "0\n")
+        self.assertEqual(self.here.run("dlaunch", "--tls", f"--token-file={token}", "sh", "-c", "echo $RANK"), "0\n")
 
     def test_a_cpp_program_is_built_and_runs(self):
-        here = self.installed()
         user = os.path.join(self.folder.name, "user")
         os.mkdir(user)
         with open(os.path.join(user, "CMakeLists.txt"), "w", encoding="utf-8") as file:
             file.write(USER.replace("SOURCE", os.path.join(SOURCE, "examples")))
-        here.run("cmake", "-S", user, "-B", f"{user}/build", f"-DCMAKE_PREFIX_PATH={here.folder}")
-        here.run("cmake", "--build", f"{user}/build")
-        self.assertIn("sum of ranks = 3", here.run("dlaunch", "--nproc-per-node=3", f"{user}/build/rank_sum"))
+        self.here.run("cmake", "-S", user, "-B", f"{user}/build", f"-DCMAKE_PREFIX_PATH={self.here.folder}")
+        self.here.run("cmake", "--build", f"{user}/build")
+        self.assertIn("sum of ranks = 3", self.here.run("dlaunch", "--nproc-per-node=3", f"{user}/build/rank_sum"))
 
     def test_a_c_program_is_built_by_its_pkg_config_file(self):
-        here = self.installed()
-        flags = here.run("pkg-config", "--cflags", "--libs", "dlaunch", PKG_CONFIG_PATH=here.path("lib/pkgconfig")).split()
+        flags = self.here.run("pkg-config", "--cflags", "--libs", "dlaunch", PKG_CONFIG_PATH=self.here.path("lib/pkgconfig")).split()
         program = os.path.join(self.folder.name, "rank_sum_c")
-        here.run("cc", os.path.join(SOURCE, "examples/rank_sum_c.c"), "-o", program, *flags)
-        self.assertIn("sum of ranks = 1", here.run("dlaunch", "--nproc-per-node=2", program, LD_LIBRARY_PATH=here.path("lib")))
+        self.here.run("cc", os.path.join(SOURCE, "examples/rank_sum_c.c"), "-o", program, *flags)
+        self.assertIn("sum of ranks = 1", self.here.run("dlaunch", "--nproc-per-node=2", program, LD_LIBRARY_PATH=self.here.path("lib")))
 
     def test_its_manual_and_completions_are_installed(self):
-        here = self.installed()
         for file in ("share/man/man1/dlaunch.1", "share/man/man3/libdlaunch-init.3", "share/zsh/site-functions/_dlaunch",
                      "share/bash-completion/completions/dlaunch", "share/fish/vendor_completions.d/dlaunch.fish"):
-            self.assertTrue(os.path.getsize(here.path(file)), file)
+            self.assertTrue(os.path.getsize(self.here.path(file)), file)
 
+    def test_pytorch_finds_its_backend(self):
+        found = torch_version()
+        if found is None or found < (2, 9):
+            self.skipTest(f"{TORCH_PYTHON} has no PyTorch of 2.9 or newer")
+        packages = sysconfig.get_path("purelib", vars={"base": self.here.folder})
+        compared = self.here.run("dlaunch", "--nproc-per-node=2", "--no-python", TORCH_PYTHON, RANKS, "compare", PYTHONPATH=packages)
+        self.assertEqual(compared.count("compared"), 2)
+
+
+class Removal(WheelTest):
     def test_nothing_is_left_when_it_is_uninstalled(self):
         here = Environment(os.path.join(self.folder.name, "env"), sys.executable)
         before = files_of(here.folder)
@@ -148,22 +170,6 @@ class Wheel(unittest.TestCase):
         self.assertNotEqual(files_of(here.folder), before)
         here.run(here.path("bin/python3"), "-m", "pip", "uninstall", "--quiet", "--yes", "dlaunch")
         self.assertEqual(files_of(here.folder), before)
-
-    def test_pytorch_finds_its_backend(self):
-        found = torch_version()
-        if found is None or found < (2, 9):
-            self.skipTest(f"{TORCH_PYTHON} has no PyTorch of 2.9 or newer")
-        here = self.installed()
-        packages = sysconfig.get_path("purelib", vars={"base": here.folder})
-        compared = here.run("dlaunch", "--nproc-per-node=2", "--no-python", TORCH_PYTHON, RANKS, "compare", PYTHONPATH=packages)
-        self.assertEqual(compared.count("compared"), 2)
-
-    def test_has_the_sources_of_pytorchs_extension_and_the_headers_they_need(self):
-        with zipfile.ZipFile(self.wheel) as wheel:
-            names = wheel.namelist()
-        for name in os.listdir(os.path.join(SOURCE, "runtime/python/dlaunch/torch/native")):
-            self.assertIn(f"dlaunch/torch/native/{name}", names)
-        self.assertEqual([name for name in names if name.endswith("/include/dlaunch/dlaunch.h")][1:], [], names)
 
 
 if __name__ == "__main__":
