@@ -64,7 +64,7 @@ std::unique_ptr<Backend> make_backend(const BackendContext& context, SharedMemor
     const std::string why = describe(odd, offers[static_cast<std::size_t>(odd)]);
     if (use == SharedMemoryUse::required) {
       backend->shutdown();  // in order: the others still receive the offers, and find the same reason
-      throw DistBackendError(why, {.peer = odd});
+      throw DistBackendError(why + "; use the backend gloo, which needs no shared memory", {.peer = odd});
     }
     first.share_memory(offers);
     static std::atomic_flag is_logged;

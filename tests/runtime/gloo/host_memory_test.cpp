@@ -86,7 +86,9 @@ TEST(HostMemory, TheBackendShmRejectsAGroupInWhichOneDoesNot) {
     return error_of([] { sum_over("shm"); });
   });
   for (const auto& result : results) {
-    EXPECT_TRUE(contains(result.said, "rank 2 shares no memory with rank 0: DLAUNCH_SHM is 0"))
+    EXPECT_TRUE(contains(result.said,
+                         "rank 2 shares no memory with rank 0: DLAUNCH_SHM is 0; use the backend gloo, "
+                         "which needs no shared memory"))
         << result.said;
   }
 }
