@@ -16,6 +16,7 @@ from common import BIN, DLAUNCH, PATIENCE, environment, main
 from hosts import IPV4, IPV6, Hosts
 
 WORKER = os.path.join(os.path.dirname(BIN), "tests", "all_reduce_worker")
+CROSSING_WORKER = os.path.join(os.path.dirname(BIN), "tests", "crossing_worker")
 FLOATS = 4_000_000
 BYTES = 4 * FLOATS  # what each of two ranks sends to add them up once, at the least
 
@@ -97,6 +98,24 @@ class Interfaces(unittest.TestCase):
         for i in range(2):
             self.assertGreater(hosts.bytes_sent(i, 0), 3 * BYTES)
             self.assertLess(hosts.bytes_sent(i, 0), 1.1 * 3 * BYTES)
+
+    def test_each_collective_sends_what_one_rank_a_host_would(self):
+        """In MiB, from the host of the root and from the other one, if a rank's largest tensor is 1 MiB."""
+        times = 4
+        all_to_all = 3 * 0.5  # half of each rank's
+        for collective, expected in {"all_reduce": (1, 1), "broadcast": (1, 0), "reduce": (0, 1), "all_gather": (0.5, 0.5),
+                                     "reduce_scatter": (0.5, 0.5), "all_to_all": (all_to_all, all_to_all), "gather": (0, 0.5),
+                                     "scatter": (0.5, 0)}.items():
+            with self.subTest(collective):
+                hosts = Hosts(self, 2)
+                said, codes = self.run_on(hosts, [
+                    [DLAUNCH, "--nproc-per-node=3", "--nnodes=2", f"--node-rank={i}", f"--master-addr={hosts.addresses[0]}", "--master-port=29500",
+                     CROSSING_WORKER, collective, str(times)] for i in range(2)])
+                sent = [hosts.bytes_sent(i, 0) / times / 2 ** 20 for i in range(2)]
+                hosts.remove()
+                self.assertEqual(codes, [0, 0], "\n".join(said))
+                for i in range(2):
+                    self.assertAlmostEqual(sent[i], expected[i], delta=0.05)
 
     def test_without_names_it_is_the_interface_that_reaches_the_master(self):
         for master in range(2):
