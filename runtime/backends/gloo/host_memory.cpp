@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/backends/gloo/tcp_eager_channel.h"
 #include "runtime/backends/gloo/tcp_transport.h"
 #include "runtime/shared_memory/memory_limit.h"
 
@@ -106,6 +107,7 @@ void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
   segment_.reset();
   memory_file_.reset();
   memory_is_settled_ = true;
+  if (shared_memory_) eager_channel_->free_unused();
 }
 
 // Throws if the group has ended, or that rank, if it is one, has left.

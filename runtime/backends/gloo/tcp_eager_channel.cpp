@@ -1,6 +1,7 @@
 #include "runtime/backends/gloo/tcp_eager_channel.h"
 
-#include <cstdlib>
+#include <sys/mman.h>
+
 #include <new>
 
 #include "runtime/backends/gloo/tcp_wait.h"
@@ -8,30 +9,36 @@
 
 namespace dlaunch::internal {
 
-void TcpTransport::EagerReceiveBuffer::Release::operator()(void* memory) const { std::free(memory); }
-
-namespace {
-
-std::byte* allocate(std::size_t alignment, std::size_t size) {
-  void* const memory = std::aligned_alloc(alignment, size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return static_cast<std::byte*>(memory);
-}
-
-}  // namespace
-
 TcpTransport::TcpEagerChannel::TcpEagerChannel(TcpTransport& owner)
     : owner_(owner), drafts_(static_cast<std::size_t>(owner.size_)) {}
 
-// Pages that are never written cost no memory.
+void UnmapPages::operator()(std::byte* memory) const { munmap(memory, size); }
+
+// Not of the heap: it would keep a hole in the place of what is freed, which an aligned block does not fit
+// into again.
+EagerMemory TcpTransport::TcpEagerChannel::map(std::size_t size) {
+  void* const memory =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return {static_cast<std::byte*>(memory), UnmapPages{size}};
+}
+
 std::byte* TcpTransport::TcpEagerChannel::next_cell(EagerReceiveBuffer& channel) {
-  if (!channel.cells) channel.cells.reset(allocate(alignment, EagerChannel::max_unreceived * cell_size));
+  if (!channel.cells) channel.cells = map(EagerChannel::max_unreceived * cell_size);
   return cell(channel, channel.arrived++);
+}
+
+void TcpTransport::TcpEagerChannel::free_unused() {
+  for (auto& draft : drafts_) draft.reset();
+  for (Peer& peer : owner_.peers_) {
+    EagerReceiveBuffer& channel = peer.eager_received;
+    if (channel.released == channel.arrived) channel.cells.reset();
+  }
 }
 
 std::byte* TcpTransport::TcpEagerChannel::compose(int peer, Deadline deadline) {
   auto& draft = drafts_[static_cast<std::size_t>(peer)];
-  if (!draft) draft.reset(allocate(alignment, cell_size));
+  if (!draft) draft = map(cell_size);
   EndpointLock lock(owner_.endpoint_->mutex());
   Peer& there = owner_.peer_of(peer);
   const auto has_room = [&] { return there.eager_sent < there.eager_send_limit; };

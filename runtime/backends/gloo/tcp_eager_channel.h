@@ -24,6 +24,9 @@ class TcpTransport::TcpEagerChannel final : public EagerChannel {
 
   // REQUIRES: the endpoint's mutex is held, and there is room for the message.
   static std::byte* next_cell(EagerReceiveBuffer& channel);
+  // Frees what holds no message. A group whose ranks share memory has no other messages here but those by
+  // which it was formed. REQUIRES: the endpoint's mutex is held, and no thread uses the channel.
+  void free_unused();
   // An event has come that the thread may wait for.
   void wake() { wakeup_.wake(); }
 
@@ -31,14 +34,14 @@ class TcpTransport::TcpEagerChannel final : public EagerChannel {
   static constexpr std::size_t alignment = 64;
   static constexpr std::size_t cell_size =
       (EagerChannel::max_message_size + alignment - 1) / alignment * alignment;
+  static EagerMemory map(std::size_t size);
   static std::byte* cell(const EagerReceiveBuffer& channel, std::uint64_t number) {
     return channel.cells.get() + number % EagerChannel::max_unreceived * cell_size;
   }
 
   TcpTransport& owner_;
-  std::vector<std::unique_ptr<std::byte, EagerReceiveBuffer::Release>>
-      drafts_;     // by rank; null before the first draft
-  Wakeup wakeup_;  // a channel is used by one thread at a time
+  std::vector<EagerMemory> drafts_;  // by rank; null before the first draft
+  Wakeup wakeup_;                    // a channel is used by one thread at a time
 };
 
 }  // namespace dlaunch::internal

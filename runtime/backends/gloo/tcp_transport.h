@@ -38,6 +38,13 @@
 
 namespace dlaunch::internal {
 
+struct UnmapPages {
+  std::size_t size = 0;
+  void operator()(std::byte* memory) const;
+};
+// Those that are never written cost no memory.
+using EagerMemory = std::unique_ptr<std::byte, UnmapPages>;
+
 class TcpTransport final : public Transport, private GroupEndpoint {
  public:
   // Connects with all ranks. REQUIRES: no other rank of the group uses `endpoint`. Throws DistNetworkError,
@@ -88,11 +95,8 @@ class TcpTransport final : public Transport, private GroupEndpoint {
 
   // Messages of the eager channel that are not released, in cells of memory aligned to a cache line.
   struct EagerReceiveBuffer {
-    struct Release {
-      void operator()(void* memory) const;
-    };
-    std::unique_ptr<std::byte, Release> cells;  // allocated at the first message
-    std::uint64_t arrived = 0;                  // messages in all
+    EagerMemory cells;          // mapped at the first message
+    std::uint64_t arrived = 0;  // messages in all
     std::uint64_t released = 0;
   };
   struct Peer {
