@@ -153,12 +153,15 @@ class Installed(WheelTest):
                      "share/bash-completion/completions/dlaunch", "share/fish/vendor_completions.d/dlaunch.fish"):
             self.assertTrue(os.path.getsize(self.here.path(file)), file)
 
+
+class PyTorch(WheelTest):
     def test_pytorch_finds_its_backend(self):
         found = torch_version()
         if found is None or found < (2, 9):
             self.skipTest(f"{TORCH_PYTHON} has no PyTorch of 2.9 or newer")
-        packages = sysconfig.get_path("purelib", vars={"base": self.here.folder})
-        compared = self.here.run("dlaunch", "--nproc-per-node=2", "--no-python", TORCH_PYTHON, RANKS, "compare", PYTHONPATH=packages)
+        here = Environment(os.path.join(self.folder.name, "env"), sys.executable).install(self.wheel)
+        packages = sysconfig.get_path("purelib", vars={"base": here.folder})
+        compared = here.run("dlaunch", "--nproc-per-node=2", "--no-python", TORCH_PYTHON, RANKS, "compare", PYTHONPATH=packages)
         self.assertEqual(compared.count("compared"), 2)
 
 
