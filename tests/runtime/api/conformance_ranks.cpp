@@ -28,8 +28,7 @@ using dlaunch::Tensor;
 const std::vector<std::size_t> short_counts = {0, 1, 7, 1000, 8193};
 // Of the calls that are more of the same.
 const std::vector<std::size_t> fewer_counts = {0, 7, 1000};
-// Some MiB, for most dtypes if there are few ranks, and else for those that are used most; the longest for
-// float32 only: each byte is written to a file on both sides.
+// Some MiB, for most dtypes where there are few ranks, and else for those that are used most.
 constexpr std::size_t long_count = 300'007;
 constexpr std::size_t longest_count = 1'000'003;
 constexpr int few_ranks = 3;
@@ -276,7 +275,7 @@ struct Rank {
     const bool few = size <= few_ranks;
     std::vector<std::size_t> counts = short_counts;
     if (much_used || (few && !seldom_used)) counts.push_back(long_count);
-    if (few && std::is_same_v<T, float>) counts.push_back(longest_count);
+    if (much_used && few) counts.push_back(longest_count);
     for (const std::size_t count : counts) {
       Cells<T> cells(records, dtype, count, rank, size);
       if constexpr (has_collectives<T>) cells.main_collectives();

@@ -262,7 +262,7 @@ class Cells:
 def run_tensors(me, name):
     few = me.size <= FEW_RANKS
     counts = SHORT_COUNTS + [LONG_COUNT] * (name in MUCH_USED or (few and name not in SELDOM_USED))
-    for count in counts + [LONGEST_COUNT] * (name == "float32" and few):
+    for count in counts + [LONGEST_COUNT] * (name in MUCH_USED and few):
         cells = Cells(me, name, count)
         cells.main_collectives()
         if me.size > 1:
