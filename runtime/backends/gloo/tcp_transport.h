@@ -42,7 +42,7 @@ struct UnmapPages {
   std::size_t size = 0;
   void operator()(std::byte* memory) const;
 };
-// Those that are never written cost no memory.
+// Pages that are never written cost no memory.
 using EagerMemory = std::unique_ptr<std::byte, UnmapPages>;
 
 class TcpTransport final : public Transport, private GroupEndpoint {
