@@ -25,7 +25,7 @@ constexpr microseconds pause_without_work(50);
 // Of the kernel's timers: its default would make the shortest pause three times as long.
 constexpr unsigned long timer_slack_ns = 1000;
 // Between two checks for errors, which may keep a call of the program waiting.
-constexpr microseconds between_checks(1000);
+constexpr microseconds check_interval(1000);
 
 }  // namespace
 
@@ -188,7 +188,7 @@ void NcclWatchdog::check_running() {
   end_.throw_if_set();
   const Deadline now = std::chrono::steady_clock::now();
   if (now < next_check_) return;
-  next_check_ = now + between_checks;
+  next_check_ = now + check_interval;
   outside_.check();
   if (const Deadline until = inside_until_; until != nobody && has_passed(until)) {
     outside_.explain_delay(inside_sequence_);
