@@ -1,26 +1,21 @@
-# libFuzzer targets, one for each parser of bytes from outside. Built where DLAUNCH_SANITIZE is fuzzer:
+# libFuzzer targets, one for each parser of bytes from outside: part of the build with AddressSanitizer.
 #
-#   cmake --preset fuzz && cmake --build --preset fuzz
-#   build-fuzz/fuzz/fuzz_agent_messages my-corpus tests/fuzz/corpus/fuzz_agent_messages
-if(NOT DLAUNCH_SANITIZE STREQUAL "fuzzer")
+#   cmake --preset asan && cmake --build build-asan -t fuzz_agent_messages
+#   build-asan/fuzz/fuzz_agent_messages my-corpus tests/fuzz/corpus/fuzz_agent_messages
+if(NOT DLAUNCH_SANITIZE STREQUAL "address" OR NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")  # which has libFuzzer
   return()
 endif()
-if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  message(FATAL_ERROR "libFuzzer needs clang: cmake --preset fuzz")
-endif()
-add_custom_target(fuzzers)
 
 # dlaunch_fuzz_target(NAME name SOURCE file.cpp LIBS lib ... [DEFINES definition ...] [RUNS n])
 # Its CTest runs over the kept corpus (tests/fuzz/corpus/name) and then RUNS seeded inputs more.
 function(dlaunch_fuzz_target)
   cmake_parse_arguments(T "" "NAME;SOURCE;RUNS" "LIBS;DEFINES" ${ARGN})
-  add_executable(${T_NAME} EXCLUDE_FROM_ALL ${T_SOURCE})
+  add_executable(${T_NAME} ${T_SOURCE})
   dlaunch_settings(${T_NAME})
   target_compile_definitions(${T_NAME} PRIVATE ${T_DEFINES})
   target_link_libraries(${T_NAME} PRIVATE ${T_LIBS})
   target_link_options(${T_NAME} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${T_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
-  add_dependencies(fuzzers ${T_NAME})
   set(scratch ${CMAKE_BINARY_DIR}/fuzz/found/${T_NAME})
   file(MAKE_DIRECTORY ${scratch})
   # What it finds goes to the scratch folder, which comes first; the kept corpus is only read.

@@ -69,7 +69,7 @@ dlaunch_test(NAME file_store_test THREADED LABELS store LIBS dlaunch_tcp_store
     store/client/job_key_test.cpp
     store/client/locked_file_test.cpp
     store/client/steady_time_test.cpp)
-dlaunch_test(NAME torch_test LABELS pytorch LIBS ${store_libraries} TIMEOUT 300
+dlaunch_test(NAME torch_test APART LABELS pytorch LIBS ${store_libraries} TIMEOUT 300
   SOURCES store/client/torch_test.cpp)
 if(OpenSSL_FOUND)
   dlaunch_test(NAME tls_test LABELS store LIBS dlaunch_store_server dlaunch_tls SOURCES

@@ -126,7 +126,9 @@ Captured capture(cudaStream_t stream, cudaStreamCaptureMode mode, const Body& bo
 }
 
 TEST(CudaDouble, AGraphHasWhatOtherStreamsDoWhenTheyAreJoined) {
-  const auto [first, second] = TwoStreams();
+  const TwoStreams streams;
+  const cudaStream_t first = streams.first;
+  const cudaStream_t second = streams.second;
   const DeviceValues<int> from({1});
   const DeviceValues<int> to({0});
   cudaEvent_t event = nullptr;

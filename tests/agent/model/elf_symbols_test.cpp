@@ -81,7 +81,7 @@ TEST_F(ElfSymbolsTest, AnAddressIsInTheFunctionThatHoldsIt) {
 }
 
 TEST_F(ElfSymbolsTest, OtherFilesAndWrongNumbersNameNothing) {
-  for (const std::size_t place : {EI_MAG0, EI_CLASS, EI_DATA}) {
+  for (const int place : {EI_MAG0, EI_CLASS, EI_DATA}) {
     const unsigned char before = std::exchange(header_.e_ident[place], 99);
     EXPECT_EQ(look_up({0x100}), Names{""});
     header_.e_ident[place] = before;

@@ -24,7 +24,7 @@ struct Setting {
   int ranks_of_node = 1;
   std::int64_t step_ns = 100 * ms;  // one rank computes for so long between two collectives
   int slow_rank = -1;               // needs five times as long; -1: none
-  int slow_every = 1;               // before each so many collectives
+  unsigned slow_every = 1;          // before each so many collectives
   double lost = 0;                  // this share of the reports
   std::int64_t early_ns = 0;  // so much earlier a collective ends on the last node, which computes longer
   bool has_clock = true;

@@ -70,9 +70,9 @@ TEST(FlightRecord, NamesTheDtypeAsPyTorchDoes) {
   }
   const auto entries = flight_of(record_of(page))["entries"];
   ASSERT_EQ(entries.size(), 3U);
-  EXPECT_EQ(entries[0]["input_dtypes"], nlohmann::json{"Char"});
-  EXPECT_EQ(entries[1]["input_dtypes"], nlohmann::json{"Float8_e5m2"});
-  EXPECT_EQ(entries[2]["input_dtypes"], nlohmann::json::array());
+  EXPECT_EQ(entries[0]["input_dtypes"], nlohmann::ordered_json{"Char"});
+  EXPECT_EQ(entries[1]["input_dtypes"], nlohmann::ordered_json{"Float8_e5m2"});
+  EXPECT_EQ(entries[2]["input_dtypes"], nlohmann::ordered_json::array());
 }
 
 TEST(FlightRecord, ForTorchfrtraceOnlyCollectivesThatItKnows) {

@@ -112,7 +112,7 @@ TEST(GpuVerdict, HeatSlowsButAPowerLimitDoesNot) {
   GpuFacts facts = healthy(1);
   facts.query.gpus[0].clock_reasons = 0x4;
   EXPECT_EQ(complaints(facts), "");
-  for (const std::uint64_t reason : {0x8, 0x20, 0x40, 0x80}) {
+  for (const std::uint64_t reason : {0x8U, 0x20U, 0x40U, 0x80U}) {
     facts.query.gpus[0].clock_reasons = reason;
     expect_one(facts, "note  heat or the power supply slows the GPU down", "PERFORMANCE");
   }

@@ -11,6 +11,8 @@
 #include <dlaunch/object.h>
 #include <dlaunch/spawn.h>
 
+#include <malloc.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -355,6 +357,10 @@ void run_as_rank(int rank, int size, const std::string& path, CellName& cell,
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Arrays of some MiB are made and freed for each cell: without this the kernel clears their pages each
+  // time.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   if (argc != 3 && argc != 4) return 2;
   const std::string directory = argv[1];
   const int size = std::atoi(argv[2]);

@@ -152,7 +152,8 @@ const std::vector<Call> calls = {
 class EveryCall : public testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
   static void on_ranks(const std::function<void(const ProcessGroup&)>& body) {
-    const auto& [backend, size] = GetParam();
+    const std::string& backend = std::get<0>(GetParam());
+    const int size = std::get<1>(GetParam());
     const bool twice = backend == "gloo_on_two_interfaces";
     std::optional<dlaunch::test::Variable> both;
     if (twice) both.emplace("DLAUNCH_SOCKET_IFNAME", "lo,lo");

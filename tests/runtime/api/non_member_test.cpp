@@ -114,8 +114,9 @@ TEST(NonMember, IsWarnedOnceForEachGroup) {
 TEST(ScatterObjectList, AListOnAnotherRankIsNotLookedAt) {
   const auto results = run_processes(3, [](int rank) {
     dlaunch::init_process_group();
-    const std::vector<std::string> objects = rank == 0 ? std::vector<std::string>{"foo", "12", "{1: 2}"}
-                                                       : std::vector<std::string>(3 + rank, "none");
+    const std::vector<std::string> objects =
+        rank == 0 ? std::vector<std::string>{"foo", "12", "{1: 2}"}
+                  : std::vector<std::string>(3U + static_cast<unsigned>(rank), "none");
     const std::string own = dlaunch::scatter_object_list(objects, 0);
     std::vector<int> one = {1};
     dlaunch::all_reduce(Tensor::of(one));  // the group is whole

@@ -236,7 +236,7 @@ TEST(Codec, PartsThatTakeNoBytesAreCounted) {
   using Two = std::vector<std::vector<app::Nothing>>;
   std::string hostile = to_bytes(Two{{}, {}});
   const std::uint64_t claimed = most / 2 + 1;
-  for (const std::size_t at : {16, 24}) {
+  for (const std::size_t at : {16U, 24U}) {
     hostile.replace(at, sizeof claimed, std::string(reinterpret_cast<const char*>(&claimed), sizeof claimed));
   }
   EXPECT_EQ(error_of([&] { from_bytes<Two>(hostile); }), "a serialised object has a length that cannot be");

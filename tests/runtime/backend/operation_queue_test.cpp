@@ -40,7 +40,8 @@ TEST(OperationQueue, BeginsSomeAhead) {
   const int memory[10] = {};
   std::vector<int> steps;
   std::vector<OperationQueue::Operation> operations;
-  for (int i = 0; i < 6; ++i) operations.push_back(noting(steps, i, std::span(memory).subspan(i, 1)));
+  for (std::size_t i = 0; i < 6; ++i)
+    operations.push_back(noting(steps, static_cast<int>(i), std::span(memory).subspan(i, 1)));
   run_together(std::move(operations));
   static_assert(OperationQueue::begun_at_once == 3);
   EXPECT_EQ(steps, (std::vector<int>{0, 10, 20, 1, 30, 11, 40, 21, 50, 31, 41, 51}));

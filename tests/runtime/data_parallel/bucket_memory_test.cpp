@@ -47,7 +47,7 @@ TEST(BucketMemory, HoldsGradientsOneAfterAnother) {
   EXPECT_EQ(memory.gradient(3).data(), memory.buffer(1).data());
   EXPECT_EQ(values(memory.gradient(0)), values(memory.buffer(1)) + 2);
   EXPECT_EQ(memory.gradient(2).numel(), 0U);
-  for (const std::size_t bucket : {0, 1})
+  for (const std::size_t bucket : {0U, 1U})
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.buffer(bucket).data()) % 64, 0U);
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(values(memory.buffer(1))[i], 0.0F);
 }

@@ -42,7 +42,7 @@ TEST(DistributedSampler, ShufflesByEpochAsTorchDoes) {
 
 TEST(DistributedSampler, ItemsAreSharedOut) {
   for (const Rest rest : {Rest::pad, Rest::drop, Rest::keep}) {
-    for (const std::size_t size : {0, 1, 2, 5, 8, 63, 64}) {
+    for (const std::size_t size : {0U, 1U, 2U, 5U, 8U, 63U, 64U}) {
       for (const int ranks : {1, 2, 3, 8}) {
         std::map<std::size_t, int> taken;
         std::size_t least = size + 1;

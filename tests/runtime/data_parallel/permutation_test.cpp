@@ -29,7 +29,7 @@ TEST(Permutation, IsThatOfPython) {
 }
 
 TEST(Permutation, HasEachNumberOnce) {
-  for (const std::size_t count : {0, 1, 2, 3, 1000}) {
+  for (const std::size_t count : {0U, 1U, 2U, 3U, 1000U}) {
     Order all(count);
     std::iota(all.begin(), all.end(), std::size_t{0});
     for (Order order : {torch_permutation(count, 7), python_permutation(count, 7)}) {

@@ -143,8 +143,9 @@ class SharedKill : public testing::TestWithParam<unsigned> {};
 INSTANTIATE_TEST_SUITE_P(AtARandomMoment, SharedKill, testing::Range(0U, 24U));
 
 TEST_P(SharedKill, SurvivorsNameTheRankAndGoOn) {
-  const unsigned seed =
-      GetParam() + (std::getenv("SHARED_KILL_SEED") ? std::atoi(std::getenv("SHARED_KILL_SEED")) : 0U);
+  const unsigned seed = GetParam() + (std::getenv("SHARED_KILL_SEED")
+                                          ? static_cast<unsigned>(std::atoi(std::getenv("SHARED_KILL_SEED")))
+                                          : 0U);
   const int victim = static_cast<int>(seed % killed_ranks);
   const auto folder = std::filesystem::temp_directory_path() / ("shared_kill." + std::to_string(getpid()));
   std::filesystem::create_directory(folder);

@@ -93,7 +93,7 @@ TEST_P(AtPlacement, ResultsAreThoseOverMessages) {
   std::vector<Call> calls;
   const int size = static_cast<int>(GetParam().size());
   for (const CollectiveKind kind : all_kinds) {
-    for (const std::size_t count : {0, 1, 24, 1000, 2048, 8193, 40000}) {
+    for (const std::size_t count : {0U, 1U, 24U, 1000U, 2048U, 8193U, 40000U}) {
       calls.push_back({.kind = kind, .count = count, .root = static_cast<int>(count) % size, .exact = true});
     }
   }
@@ -120,7 +120,7 @@ TEST_P(AtPlacement, EveryReductionIsThatOverMessages) {
 // Sums of any floats: in which order is not promised, but it is one for all ranks and every time.
 TEST_P(AtPlacement, SumsHaveTheSameBitsOnAllRanksEachTime) {
   std::vector<Call> calls;
-  for (const std::size_t count : {5, 3000, 20000})
+  for (const std::size_t count : {5U, 3000U, 20000U})
     calls.push_back({.kind = CollectiveKind::all_reduce, .count = count});
   const Results once = on_hosts(calls, GetParam());
   EXPECT_EQ(once, on_hosts(calls, GetParam()));

@@ -16,11 +16,11 @@ TEST(NumberTable, HoldsTheSameAsAMap) {
   std::map<std::uint64_t, std::uint64_t> all;
   std::mt19937_64 random(1);
   std::uint64_t last = 0;
-  for (int step = 0; step < 100'000; ++step) {
+  for (std::uint64_t step = 0; step < 100'000; ++step) {
     const bool grows = step / 10'000 % 2 == 0;
     if (all.empty() || random() % 8 < (grows ? 5U : 3U)) {
-      last += random() % 16 == 0 ? 1000 : 1;
-      EXPECT_EQ(table.add(last, step), static_cast<std::uint64_t>(step));
+      last += random() % 16 == 0 ? 1000U : 1U;
+      EXPECT_EQ(table.add(last, step), step);
       all.emplace(last, step);
     } else {
       auto at = all.lower_bound(random() % (last + 1));
