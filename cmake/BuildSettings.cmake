@@ -43,13 +43,13 @@ function(dlaunch_link_fast target)
 endfunction()
 
 # One build serves the suite and the fuzz targets: clang without optimisation needs two thirds of the time of GCC with -Og.
-# The code that simulations run is optimised. Not checked is what needs type information that the libraries hide from each
-# other (vptr, function).
+# What simulations run is optimised, and the store, which thousands ask at once. Not checked is what needs type information
+# that the libraries hide from each other (vptr, function).
 function(dlaunch_settings_of_address_sanitizer target)
   set(checks -fsanitize=address,undefined)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     set(level -O0)
-    if(target MATCHES "^dlaunch_agent|^dlaunch_launcher_remote$|^sim_test$")
+    if(target MATCHES "^dlaunch_(agent|base|loop|store|wire)|^dlaunch_launcher_remote$|^sim_test$")
       set(level -O1)
     endif()
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link ${level} -D__SANITIZE_ADDRESS__=1)  # as GCC defines it

@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 #if defined(__SANITIZE_ADDRESS__)  // which looks for other faults, with any number of them
-constexpr int hosts = 512;
+constexpr int hosts = 2048;
 #else
 constexpr int hosts = 4096;
 #endif

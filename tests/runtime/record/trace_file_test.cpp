@@ -59,13 +59,14 @@ TEST(TraceFile, IsValidAtAnyTimeAndHasOpenOperations) {
     EXPECT_NEAR(at_us, static_cast<double>(before) / 1000, 60e6) << "since 1970";
 
     trace.begin(event(2, steady_ns()), 5);
-    trace.end(event(1, steady_ns()), 5, steady_ns() - 1000);
+    const std::int64_t now = steady_ns();
+    trace.end(event(1, now), 5, now - 1000);
     const std::string ended = text();
     EXPECT_TRUE(test::contains(ended, "\"success\": true}},\n{\"ph\": \"B\""))
         << "what is open stays at the end";
     EXPECT_TRUE(ended.ends_with("\"sequence\": 2, \"bytes\": 8, \"finished\": false}}\n]\n")) << ended;
     EXPECT_EQ(ended.find("\"sequence\": 1, \"bytes\": 8, \"finished\""), std::string::npos);
-    trace.end(event(2, steady_ns()), 5, steady_ns());
+    trace.end(event(2, now), 5, now);
   }
   EXPECT_EQ(text().find("\"B\""), std::string::npos);
   EXPECT_TRUE(text().ends_with("\"success\": true}}\n]\n")) << text();
@@ -123,7 +124,8 @@ TEST_F(TraceOf, ManyOperationsShowsTheFirstOfThoseThatRun) {
   }
   // Its end is written though its beginning was not shown; the file may become shorter.
   for (std::uint64_t id = 100; id > 0; --id) {
-    trace.end(event(id), 0, steady_ns());
+    const std::int64_t began = steady_ns();
+    trace.end(event(id), 0, began);
     ASSERT_EQ(count("X"), static_cast<std::ptrdiff_t>(101 - id));
     ASSERT_EQ(count("B"), std::min<std::ptrdiff_t>(64, static_cast<std::ptrdiff_t>(id) - 1));
   }
@@ -189,7 +191,8 @@ TEST_F(TraceOf, AFullDiskIsNoError) {
   TraceFile trace("/dev/full");
   for (std::uint64_t id = 1; id <= 1000; ++id) {
     trace.begin(event(id), 0);
-    trace.end(event(id), 0, steady_ns());
+    const std::int64_t began = steady_ns();
+    trace.end(event(id), 0, began);
   }
 }
 
