@@ -46,7 +46,10 @@ class LookedAt : public testing::Test {
     std::array<epoll_event, pairs> events;
     const int count = epoll_wait(poll_.get(), events.data(), pairs, 0);
     std::set<std::uint64_t> tokens;
-    for (int i = 0; i < count; ++i) tokens.insert(events[static_cast<std::size_t>(i)].data.u64);
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t token = events[static_cast<std::size_t>(i)].data.u64;  // it is packed: no reference
+      tokens.insert(token);
+    }
     return tokens;
   }
 
