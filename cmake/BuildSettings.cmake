@@ -62,8 +62,8 @@ function(dlaunch_settings_of_address_sanitizer target)
 endfunction()
 
 # dlaunch_settings(target [TOGETHER]): warnings are errors, includes from the repository's root, sanitizers when asked for
-# (GCC's with -Og, which compiles in two thirds of the time of -O1). TOGETHER, and all under sanitizers: several sources are compiled as
-# one, also without DLAUNCH_TOGETHER; in the others that build sees whether each source includes what it uses.
+# (GCC's with -Og, which compiles in two thirds of the time of -O1). TOGETHER, and all under sanitizers: several sources are
+# compiled as one, also without DLAUNCH_TOGETHER; in the others that build sees whether each source includes what it uses.
 function(dlaunch_settings target)
   # GCC 12 sees uninitialized members inside std::variant, and overlapping copies in std::string, where there are none.
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wswitch-enum -Werror

@@ -148,7 +148,7 @@ void play(std::uint64_t seed, ElasticJob& job, Met& met) {
 std::pair<std::uint64_t, std::uint64_t> seeds(std::uint64_t count) {
   std::uint64_t first = 1;
   // Sanitizers look for other faults than these rules, in any of the jobs.
-  if (slowness > 1) count /= 60;
+  if (slowness > 1) count /= 30;
   if (const char* seed = std::getenv("DLAUNCH_SIM_SEED")) {  // NOLINT(concurrency-mt-unsafe): one thread
     first = std::strtoull(seed, nullptr, 10);
     count = 1;
