@@ -35,19 +35,21 @@ struct Call {
 // such that the order of a sum shows.
 inline std::vector<std::byte> random_bytes_of(const Call& call, int rank, std::size_t blocks) {
   std::vector<std::byte> bytes(call.count * blocks * size_of(call.dtype));
+  std::byte* const begin = bytes.data();  // calls within the loops are slow in code that is not optimised
+  const std::size_t size = bytes.size();
   std::uint64_t state = mixed(static_cast<std::uint64_t>(rank), call.count);
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof state) {
+  for (std::size_t at = 0; at < size; at += sizeof state) {
     state = state * 6364136223846793005U + 1442695040888963407U;
     std::uint64_t word = state ^ state >> 29U;
     if (call.dtype == DType::boolean) word &= 0x0101010101010101U;
     // Exponents around that of 1, but for one float in 16.
     if (call.dtype == DType::float32 && word % 16 != 0)
       word = (word & 0x83ffffff83ffffffU) | 0x3c0000003c000000U;
-    std::memcpy(bytes.data() + at, &word, std::min(sizeof word, bytes.size() - at));
+    std::memcpy(begin + at, &word, size - at < sizeof word ? size - at : sizeof word);
   }
   if (call.exact) {
-    const std::span<float> floats(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
-    for (std::size_t i = 0; i < floats.size(); ++i)
+    auto* const floats = reinterpret_cast<float*>(begin);
+    for (std::size_t i = 0; i < size / sizeof(float); ++i)
       floats[i] = static_cast<float>((i * 5 + static_cast<std::size_t>(rank) * 3) % 8);
   }
   return bytes;
@@ -62,7 +64,7 @@ std::vector<std::byte> make_call(Over& over, const Call& call, int rank, int siz
   const auto ranks = static_cast<std::size_t>(size);
   std::vector<std::byte> initial = random_bytes_of(call, rank, ranks);
   const Bytes values = place.empty() ? Bytes(initial) : place.first(initial.size());
-  if (values.data() != initial.data()) std::ranges::copy(initial, values.begin());
+  if (!place.empty()) std::memcpy(values.data(), initial.data(), initial.size());
   std::vector<std::byte> other(values.size());
   const std::size_t block = call.count * size_of(call.dtype);
   const Bytes first = values.first(block);
