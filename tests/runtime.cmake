@@ -100,7 +100,6 @@ dlaunch_test(NAME shared_collectives_test THREADED LABELS runtime TIMEOUT 120 LI
     runtime/point_to_point/memory_messenger_test.cpp
     runtime/point_to_point/memory_protocol_ends_test.cpp
     runtime/point_to_point/memory_protocol_test.cpp
-    runtime/shared_collectives/given_up_values_test.cpp
     runtime/shared_collectives/reduction_order_test.cpp
     runtime/shared_collectives/shared_call_test.cpp
     runtime/shared_memory/byte_rings_test.cpp

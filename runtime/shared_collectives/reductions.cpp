@@ -126,16 +126,17 @@ void SharedCall::reduce_short(Bytes values, DType dtype, const Reduction& reduct
 // A result is written when all others have filled the same half again, hence have read the result before. A
 // half is filled when all others have finished their results of two rounds before, hence have read it.
 //
-// If the values of all ranks are in a heap that they share, a rank reads its part of the others' there, and
-// writes the result into the values of all that take it: no other rank reads that part.
+// If the values of all ranks are in a heap that they share, the others read them there. The result of an
+// all_reduce is there, too: a rank writes to its own part, which only it reads from the others.
 struct SharedCall::LongReduction {
   SharedCall& call;
   const Bytes values;
   const DType dtype;
   const Reduction& reduction;
   const std::span<const Region> regions;
-  const int root;       // the rank that needs the result of all parts; all_ranks: each one
-  const bool in_place;  // the values of all are in one heap
+  const bool takes_all;      // this rank needs the result of all parts
+  const bool reads_values;   // of the others, where they are
+  const bool reads_results;  // of the others, where their values are
 
   const std::size_t ranks = call.size();
   const std::size_t self = call.self();
@@ -146,9 +147,6 @@ struct SharedCall::LongReduction {
   const std::uint64_t rounds = (count + in_round - 1) / in_round;
   const ReduceKernel combine = reduce_kernel(dtype, reduction.op);
 
-  [[nodiscard]] bool takes_all(std::size_t rank) const {
-    return root == all_ranks || rank == static_cast<std::size_t>(root);
-  }
   [[nodiscard]] Bytes part_of(std::uint64_t round, std::size_t rank) const {
     const std::size_t begin = round * in_round;
     const EvenPart part(std::min(in_round, count - begin), ranks, rank);
@@ -159,47 +157,27 @@ struct SharedCall::LongReduction {
   }
 
   void fill(std::uint64_t round) const {
-    if (in_place) return fill_in_place(round);
-    std::byte* const half = call.memory_.own_staging(round, stride * ranks);
-    call.for_each_peer([&](std::size_t peer) {
-      stage(half + peer * stride, part_of(round, peer), dtype, reduction, call.averaged_);
-    });
-    call.memory_.set_filled(round);
-  }
-  // What is not scaled is there.
-  void fill_in_place(std::uint64_t round) const {
-    if (!needs_preparing(dtype, reduction)) {
-      if (round == 0) call.memory_.set_filled(rounds - 1);
-      return;
+    if (!reads_values) {
+      std::byte* const half = call.memory_.own_staging(round, stride * ranks);
+      call.for_each_peer([&](std::size_t peer) {
+        stage(half + peer * stride, part_of(round, peer), dtype, reduction, call.averaged_);
+      });
+    } else if (needs_preparing(dtype, reduction)) {
+      const Bytes all = values.subspan(round * in_round * element);
+      prepare(all.first(std::min(all.size(), in_round * element)), dtype, reduction,
+              static_cast<int>(call.averaged_));
     }
-    const Bytes all = values.subspan(round * in_round * element);
-    prepare(all.first(std::min(all.size(), in_round * element)), dtype, reduction,
-            static_cast<int>(call.averaged_));
     call.memory_.set_filled(round);
   }
 
+  // By regions of one order.
   void combine_part(std::uint64_t round) const {
     const Bytes part = part_of(round, self);
-    if (in_place) return combine_in_place(round, part);
-    std::byte* const result = own_result(round);
-    combine_to(result, prepared(part, result, dtype, reduction, call.averaged_), part, round);
-    call.memory_.set_drained(round);
-    if (takes_all(self)) copy(part.data(), {result, part.size()});
-  }
-  void combine_in_place(std::uint64_t round, Bytes part) const {
-    std::byte* const result = takes_all(self) ? part.data() : own_result(round);
-    call.memory_.begin_at_values();
-    combine_to(result, part.data(), part, round);
-    call.for_each_peer([&](std::size_t peer) {
-      if (takes_all(peer)) copy(call.places_[peer] + offset_of(part), {result, part.size()});
-    });
-    call.memory_.end_at_values();
-  }
-  [[nodiscard]] std::byte* own_result(std::uint64_t round) const {
-    return call.memory_.own_staging(round, stride * ranks) + self * stride;
-  }
-  // By regions of one order.
-  void combine_to(std::byte* result, const std::byte* own, Bytes part, std::uint64_t round) const {
+    std::byte* const result = reads_values && takes_all
+                                  ? part.data()
+                                  : call.memory_.own_staging(round, stride * ranks) + self * stride;
+    const std::byte* const own =
+        reads_values ? part.data() : prepared(part, result, dtype, reduction, call.averaged_);
     const auto sources = std::span(call.workspace_.pointers(ranks));
     const std::size_t first = offset_of(part) / element;
     const std::size_t end = first + part.size() / element;
@@ -213,21 +191,21 @@ struct SharedCall::LongReduction {
       region->order->run(combine, element, sources, result + skipped, until - at);
       at = until;
     }
+    call.memory_.set_drained(round);
+    if (takes_all && result != part.data()) copy(part.data(), {result, part.size()});
   }
   // Of another rank for this rank's part.
   [[nodiscard]] const std::byte* values_of(std::size_t rank, std::uint64_t round, Bytes part) const {
-    return in_place ? call.places_[rank] + offset_of(part)
-                    : call.memory_.staging(rank, round) + self * stride;
+    return reads_values ? call.places_[rank] + offset_of(part)
+                        : call.memory_.staging(rank, round) + self * stride;
   }
 
-  // What the other ranks have combined.
-  void take_results(std::uint64_t round) const {
-    call.for_each_peer([&](std::size_t peer) {
-      call.memory_.await_drained(peer, round);
-      const Bytes target = part_of(round, peer);
-      if (!takes_all(self) || target.empty()) return;
-      copy(target.data(), {call.memory_.staging(peer, round) + peer * stride, target.size()});
-    });
+  void take_result(std::uint64_t round, std::size_t peer) const {
+    const Bytes target = part_of(round, peer);
+    if (!takes_all || target.empty()) return;
+    const std::byte* const result = reads_results ? call.places_[peer] + offset_of(target)
+                                                  : call.memory_.staging(peer, round) + peer * stride;
+    copy(target.data(), {result, target.size()});
   }
 };
 
@@ -238,24 +216,28 @@ void SharedCall::reduce_long(Bytes values, DType dtype, const Reduction& reducti
   const bool may_share = for_all || !needs_preparing(dtype, reduction);
   const std::span<const ConstBytes> shared = {};
   const ConstBytes own = values;
-  const bool in_place = meet_to_share(may_share ? std::span(&own, 1) : shared, own.size(), size_of(dtype));
+  const bool reads_values =
+      meet_to_share(may_share ? std::span(&own, 1) : shared, own.size(), size_of(dtype));
   const LongReduction work{.call = *this,
                            .values = values,
                            .dtype = dtype,
                            .reduction = reduction,
                            .regions = regions,
-                           .root = root,
-                           .in_place = in_place};
-  if (in_place && work.takes_all(self())) open_ = values;
+                           .takes_all = for_all || self() == static_cast<std::size_t>(root),
+                           .reads_values = reads_values,
+                           .reads_results = reads_values && for_all};
   work.fill(0);
   for (std::uint64_t round = 0; round < work.rounds; ++round) {
     if (round + 1 < work.rounds) work.fill(round + 1);
     for_each_peer([&](std::size_t peer) { memory_.await_filled(peer, round); });
     work.combine_part(round);
-    if (!in_place) work.take_results(round);
+    for_each_peer([&](std::size_t peer) {
+      memory_.await_drained(peer, round);
+      work.take_result(round, peer);
+    });
   }
   memory_.set_all_drained();
-  if (in_place) end_sharing();
+  if (reads_values) end_sharing();
   memory_.end_staging();
 }
 

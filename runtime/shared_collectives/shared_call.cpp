@@ -54,13 +54,7 @@ void SharedCall::meet() {
 }
 
 SharedCall::~SharedCall() {
-  if (lends_) give_up();
-}
-
-// Afterwards no other rank changes this rank's memory, so that the program may use it for something else.
-void SharedCall::give_up() noexcept {
-  memory_.withdraw();
-  if (!open_.empty() && !memory_.await_none_at_values()) heap_->detach(open_);
+  if (lends_) memory_.withdraw();
 }
 
 // The address of what others may read; 0: they cannot.

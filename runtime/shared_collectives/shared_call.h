@@ -76,7 +76,6 @@ class SharedCall {
   // Data in a heap that all ranks share.
   bool meet_to_share(std::span<const ConstBytes> shared, std::size_t size, std::size_t alignment);
   void end_sharing();
-  void give_up() noexcept;
 
   // Of an all_to_all: what a rank sends to another.
   struct Row {
@@ -131,10 +130,9 @@ class SharedCall {
   const Deadline deadline_;
   const std::size_t averaged_;            // ranks
   bool lends_ = false;                    // others may read this rank's memory
-  Bytes open_;                            // others may write here, too
   std::vector<std::uint64_t> addresses_;  // by rank: of what it lends to this rank
   std::shared_ptr<SharedHeap> heap_;      // in which all ranks have their values
-  std::vector<std::byte*> places_;        // by rank: where its values are
+  std::vector<const std::byte*> places_;  // by rank: where this rank reads its values
 };
 
 // What a GroupMemory calls when a peer's fingerprint differs: throws DistNetworkError that shows both calls.

@@ -189,30 +189,6 @@ void GroupMemory::throw_if_withdrawn(std::size_t peer) {
     throw_unreadable(peer);
 }
 
-// Either the peer sees that this rank is at its values, or this rank sees that the peer has withdrawn them.
-void GroupMemory::begin_at_values() {
-  own().at_values.value.exchange(1, std::memory_order_seq_cst);
-  for (std::size_t peer = 0; peer < size(); ++peer) {
-    if (peer == self_ || segment_->control(peer).origin.withdrawn.load(std::memory_order_seq_cst) == 0)
-      continue;
-    end_at_values();
-    throw_unreadable(peer);
-  }
-}
-
-bool GroupMemory::await_none_at_values() const noexcept {
-  constexpr auto patience = std::chrono::milliseconds(20);  // the processor may be taken from a rank there
-  const Deadline until = deadline_after(patience);
-  for (std::size_t peer = 0; peer < size(); ++peer) {
-    const std::atomic<std::uint64_t>& at_values = segment_->control(peer).at_values.value;
-    while (peer != self_ && at_values.load(std::memory_order_seq_cst) != 0) {
-      if (has_passed(until)) return false;
-      sched_yield();
-    }
-  }
-  return true;
-}
-
 // The peer has ended or has given up. Its reason comes over the connection, perhaps some milliseconds later.
 void GroupMemory::throw_unreadable(std::size_t peer) {
   constexpr auto patience = std::chrono::milliseconds(100);

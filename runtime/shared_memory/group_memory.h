@@ -81,13 +81,6 @@ class GroupMemory {
   void throw_if_withdrawn(std::size_t peer);
   // This rank gives up a call in which others read its memory. No call may follow.
   void withdraw() { own().origin.withdrawn.exchange(1, std::memory_order_seq_cst); }
-  // Between the two this rank may read and write the others' values in the heap, for some microseconds.
-  // Throws DistNetworkError if one of them has given up.
-  void begin_at_values();
-  void end_at_values() { own().at_values.value.store(0, std::memory_order_release); }
-  // After withdraw(): waits a little until no other rank is at this rank's values. False: one still is, or it
-  // has ended there.
-  [[nodiscard]] bool await_none_at_values() const noexcept;
 
   [[nodiscard]] std::byte* staging(std::size_t rank, std::uint64_t round) const {
     return segment_->staging(rank, round % 2);

@@ -8,9 +8,9 @@
 //   | staging areas of rank 0, 1, ... | ends of the rings to rank 0, 1, ... | rings to rank 0, 1, ...
 //   | heap of rank 0, 1, ...
 //
-// Only the owner writes a rank's areas, except for its bells, which others ring, its rings (at the end), and
-// its heap (below). The heap holds what the program has allocated for its own data (shared_heap.h). It is
-// mapped when a rank of the process first allocates.
+// Only the owner writes a rank's areas, except for its bells, which others ring, and its rings (at the end).
+// The heap holds what the program has allocated for its own data (shared_heap.h). It is mapped when a rank of
+// the process first allocates.
 // All ranks of the group take part in the same calls in the same order, and count them from 1: `number`.
 //
 // Short data. For call k each rank fills its cell k % window: first the call's fingerprint and the data
@@ -32,9 +32,7 @@
 // ranks exchange addresses in the meeting, and `drained` tells a sender that its memory may change again.
 //
 // Values in the heap are read in place: the ranks exchange offsets in the meeting, and as above `drained`
-// reports to their owner that they may change again. A rank that combines values writes the result into the
-// values of all ranks that take it. Meanwhile its `at_values` is not 0; a rank that gives up withdraws its
-// values, and waits until no other rank is at them.
+// reports to their owner that they may change again.
 //
 // Messages between two ranks go through a ring for each direction, whose sender writes `written` and whose
 // receiver writes `read`: bytes since the beginning. A record is a RingRecord and its content, in whole
@@ -56,7 +54,7 @@
 
 namespace dlaunch::internal::shared {
 
-inline constexpr std::uint64_t magic = 0x394d4853484c44;  // "DLHSHM9"; changes with the layout
+inline constexpr std::uint64_t magic = 0x384d4853484c44;  // "DLHSHM8"; changes with the layout
 inline constexpr std::size_t page_size = 4096;
 
 // Calls whose cells exist at once.
@@ -144,11 +142,10 @@ struct Control {
   Bell message_bell;  // `awaited`: how many threads of the owner sleep
   Counter filled;
   Counter drained;
-  Counter at_values;  // not 0: the owner reads and writes values of the others
   Origin origin;
   Cell cells[window];
 };
-static_assert(sizeof(Control) == (6 + window) * line_pair);
+static_assert(sizeof(Control) == (5 + window) * line_pair);
 
 struct RingEnds {
   Counter written;

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <shared_mutex>
 #include <system_error>
@@ -79,22 +78,9 @@ std::shared_ptr<std::byte> SharedHeap::allocate(std::size_t rank, std::size_t si
 
 // The next one that gets it finds zeros.
 void SharedHeap::give_back(std::size_t rank, std::size_t begin) noexcept {
-  if (!is_shared_) return;
   const std::lock_guard lock(mutex_);
   const std::size_t size = parts_[rank].give_back(begin);
   discard(memory_ + begin, size);
-}
-
-// Whole pages: their first and last ones may belong to other values of the same piece.
-void SharedHeap::detach(std::span<std::byte> bytes) noexcept {
-  is_shared_ = false;
-  const std::size_t begin = offset_of(bytes.data()) / shared::page_size * shared::page_size;
-  const std::size_t end = shared::round_up(offset_of(bytes.data()) + bytes.size(), shared::page_size);
-  void* const own =
-      mmap(nullptr, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (own == MAP_FAILED) return;  // of address space: the values stay where a rank may write
-  std::memcpy(own, memory_ + begin, end - begin);
-  mremap(own, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, memory_ + begin);
 }
 
 std::shared_ptr<SharedHeap> SharedHeap::containing(std::span<const std::byte> bytes) {
@@ -102,7 +88,7 @@ std::shared_ptr<SharedHeap> SharedHeap::containing(std::span<const std::byte> by
   const std::shared_lock lock(heaps.mutex);
   for (const std::weak_ptr<SharedHeap>& each : heaps.all) {
     std::shared_ptr<SharedHeap> heap = each.lock();
-    if (heap && heap->is_shared_ && bytes.data() >= heap->memory_ && bytes.size() <= heap->size_ &&
+    if (heap && bytes.data() >= heap->memory_ && bytes.size() <= heap->size_ &&
         heap->offset_of(bytes.data()) <= heap->size_ - bytes.size())
       return heap;
   }

@@ -1,4 +1,4 @@
-// Memory of the program that the other ranks of the host read in place, and into which they write results.
+// Memory of the program that the other ranks of the host read in place.
 //
 // Each segment has a heap: a part for each rank, of which the rank hands out pieces to its program. A piece
 // is found by the segment's identity and its offset in the heap, which are the same in every process. A
@@ -6,7 +6,6 @@
 // pieces of all ranks. A process that has not allocated maps nothing and takes no part.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,17 +41,11 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
     return static_cast<std::uint64_t>(at - memory_);
   }
   // Null: these are not all in the heap.
-  [[nodiscard]] std::byte* at(std::uint64_t offset, std::size_t size) const {
+  [[nodiscard]] const std::byte* at(std::uint64_t offset, std::size_t size) const {
     return size <= size_ && offset <= size_ - size ? memory_ + offset : nullptr;
   }
 
-  // Gives these bytes other memory, with the same values, so that no other process can change them any more,
-  // not even one that is stopped within a call. From then on this process shares nothing of the heap, and
-  // what is returned to it stays taken. REQUIRES: the bytes are in the heap, and no thread writes them.
-  void detach(std::span<std::byte> bytes) noexcept;
-
-  // The heap of this process that contains all these bytes, of which there are some. Null: none, or it is
-  // not shared any more.
+  // The heap of this process that contains all these bytes, of which there are some. Null: none.
   static std::shared_ptr<SharedHeap> containing(std::span<const std::byte> bytes);
 
  private:
@@ -63,7 +56,6 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   const std::size_t size_;
   const std::uint64_t identity_;
   const OwnProcess own_process_;  // a forked copy does not have the memory
-  std::atomic<bool> is_shared_ = true;
   std::mutex mutex_;
   std::vector<Extents> parts_;  // by rank; protected by mutex_
 };

@@ -1,4 +1,4 @@
-// Memory that the ranks of one host read and write in place.
+// Memory that the ranks of one host read in place.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,7 @@ inline namespace v1 {
 // all_reduce, reduce and reduce_scatter of more than 16 KiB copy nothing if the tensors of all ranks lie in
 // such memory that was allocated over one group, whichever group makes the call. Other operations may use it
 // like any other memory, and so does all_reduce if one rank's tensor lies elsewhere. (reduce and
-// reduce_scatter copy if they scale: avg, premul_sum.) all_reduce and reduce let each rank write its part of
-// the result into the tensors of all that take it: during the call, and never after it, also if it fails.
+// reduce_scatter copy if they scale: avg, premul_sum.)
 //
 //   dlaunch::SharedMemory memory = dlaunch::allocate_shared(count * sizeof(float));
 //   std::span<float> gradients = memory.as<float>();
@@ -32,7 +31,7 @@ class DLAUNCH_EXPORT SharedMemory {
 
   [[nodiscard]] std::byte* data() const { return memory_.get(); }
   [[nodiscard]] std::size_t size() const { return size_; }  // bytes
-  // Whether other ranks can reach it in place. false: it is this process's own memory.
+  // Whether other ranks can read it in place. false: it is this process's own memory.
   [[nodiscard]] bool is_shared() const { return is_shared_; }
 
   // As elements of T, as many as fit. Valid as long as a handle to the memory is.

@@ -115,19 +115,6 @@ TEST_F(SharedHeapTest, MoreThanItsPartIsRefused) {
   EXPECT_EQ(heap_->allocate(0, ~std::size_t{0}), nullptr);
 }
 
-TEST_F(SharedHeapTest, ADetachedPieceKeepsItsValuesAndIsSharedNoMore) {
-  auto piece = heap_->allocate(0, 3 * page);
-  const auto other = heap_->allocate(0, page);
-  std::memset(piece.get(), 8, 3 * page);
-  heap_->detach({piece.get() + page + 5, 7});
-  EXPECT_EQ(std::count(piece.get(), piece.get() + 3 * page, std::byte{8}), 3 * page);
-  EXPECT_EQ(SharedHeap::containing({piece.get(), page}), nullptr);
-  std::byte* const at = piece.get();
-  piece.reset();
-  EXPECT_NE(heap_->allocate(0, page).get(), at);
-  EXPECT_EQ(heap_->allocate(0, page).get()[0], std::byte{0});
-}
-
 // What it would return there is not its memory.
 TEST_F(SharedHeapTest, AForkedProcessEndsItWithoutHarm) {
   auto piece = heap_->allocate(0, page);
