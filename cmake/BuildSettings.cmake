@@ -55,7 +55,7 @@ function(dlaunch_settings_of_address_sanitizer target)
     endif()
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "STATIC_LIBRARY")
-      list(APPEND level -fsanitize=fuzzer-no-link)
+      target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
     target_compile_options(${target} PRIVATE ${level} -D__SANITIZE_ADDRESS__=1)  # as GCC defines it
     list(APPEND checks -fno-sanitize=vptr,function)
