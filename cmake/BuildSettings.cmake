@@ -43,14 +43,14 @@ function(dlaunch_link_fast target)
 endfunction()
 
 # One build serves the suite and the fuzz targets: clang without optimisation needs two thirds of the time of GCC with -Og.
-# What simulations run is optimised, and the store, which thousands ask at once. Not checked is what needs type information
-# that the libraries hide from each other (vptr, function). The fuzz targets link static libraries; only these count what is
-# reached, which takes a quarter of the time to compile and doubles the code.
+# Optimised are what simulations run, the store, which thousands ask at once, and the runtime, which reduces long data. Not
+# checked is what needs type information that the libraries hide from each other (vptr, function). The fuzz targets link static
+# libraries; only these count what is reached, which takes a quarter of the time to compile and doubles the code.
 function(dlaunch_settings_of_address_sanitizer target)
   set(checks -fsanitize=address,undefined)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     set(level -O0)
-    if(target MATCHES "^dlaunch_(agent|base|loop|store|wire)|^dlaunch_launcher_remote$|^sim_test$")
+    if(target MATCHES "^dlaunch_(agent|base|loop|runtime_core|store|wire)|^dlaunch_launcher_remote$|^sim_test$")
       set(level -O1)
     endif()
     get_target_property(type ${target} TYPE)

@@ -15,9 +15,9 @@ set_tests_properties(examples.OutOfTree.test_a_backend_of_somebody_else examples
   PROPERTIES LABELS "process;unsanitized")
 # CUDA's libraries are built without sanitizers, too.
 set_tests_properties(examples.TrainMnist.test_cuda_without_a_gpu PROPERTIES LABELS "process;unsanitized")
-# Four of them train there as well, and take long enough.
+# Others train there on a little of the data.
 set_tests_properties(examples.TrainMnist.test_one_worker_learns examples.TrainMnist.test_two_workers_learn
-  PROPERTIES LABELS "process;unsanitized")
+  examples.TrainMnist.test_four_workers_learn PROPERTIES LABELS "process;unsanitized")
 
 # LibTorch is built without sanitizers.
 if(TARGET dlaunch_torch AND NOT DLAUNCH_SANITIZE)

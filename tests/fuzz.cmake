@@ -7,7 +7,7 @@ if(NOT DLAUNCH_SANITIZE STREQUAL "address" OR NOT CMAKE_CXX_COMPILER_ID MATCHES 
 endif()
 
 # dlaunch_fuzz_target(NAME name SOURCE file.cpp LIBS lib ... [DEFINES definition ...] [RUNS n])
-# Its CTest runs over the kept corpus (tests/fuzz/corpus/name) and then RUNS seeded inputs more.
+# Its CTest runs over the kept corpus (tests/fuzz/corpus/name) and then RUNS seeded inputs more, or 20 s on a slow machine.
 function(dlaunch_fuzz_target)
   cmake_parse_arguments(T "" "NAME;SOURCE;RUNS" "LIBS;DEFINES" ${ARGN})
   add_executable(${T_NAME} ${T_SOURCE})
@@ -20,7 +20,7 @@ function(dlaunch_fuzz_target)
   set(scratch ${CMAKE_BINARY_DIR}/fuzz/found/${T_NAME})
   file(MAKE_DIRECTORY ${scratch})
   # What it finds goes to the scratch folder, which comes first; the kept corpus is only read.
-  add_test(NAME fuzz.${T_NAME} COMMAND ${T_NAME} -seed=1 -runs=${T_RUNS} -max_len=4096 -timeout=10 -rss_limit_mb=2048
+  add_test(NAME fuzz.${T_NAME} COMMAND ${T_NAME} -seed=1 -runs=${T_RUNS} -max_total_time=20 -max_len=4096 -timeout=10 -rss_limit_mb=2048
     -print_final_stats=1 -artifact_prefix=${scratch}/ ${scratch} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${T_NAME})
   set_tests_properties(fuzz.${T_NAME} PROPERTIES TIMEOUT 300 LABELS fuzz)
 endfunction()

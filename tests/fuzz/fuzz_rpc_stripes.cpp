@@ -45,7 +45,7 @@ class Receiver {
       require(!space.head.empty());
       // Of a long stripe only the end comes from the input.
       const std::size_t skipped = space.direct.size() > 8 ? space.direct.size() - 8 : 0;
-      std::ranges::fill(space.direct.first(skipped), std::byte{0});
+      if (skipped > 0) std::memset(space.direct.data(), 0, skipped);
       std::size_t stored = skipped;
       for (const std::span<std::byte> place : {space.direct.subspan(skipped), space.head}) {
         const std::size_t count = std::min(place.size(), bytes.size());
