@@ -10,43 +10,38 @@ inline namespace v1 {
 
 namespace {
 
-struct TypeInfo {
-  std::string_view name;
-  std::size_t size;
-};
-
-constexpr TypeInfo info(DType dtype) {
+constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::int8:
-      return {"int8", 1};
+      return "int8";
     case DType::int16:
-      return {"int16", 2};
+      return "int16";
     case DType::int32:
-      return {"int32", 4};
+      return "int32";
     case DType::int64:
-      return {"int64", 8};
+      return "int64";
     case DType::uint8:
-      return {"uint8", 1};
+      return "uint8";
     case DType::boolean:
-      return {"bool", 1};
+      return "bool";
     case DType::float16:
-      return {"float16", 2};
+      return "float16";
     case DType::bfloat16:
-      return {"bfloat16", 2};
+      return "bfloat16";
     case DType::float32:
-      return {"float32", 4};
+      return "float32";
     case DType::float64:
-      return {"float64", 8};
+      return "float64";
     case DType::complex64:
-      return {"complex64", 8};
+      return "complex64";
     case DType::complex128:
-      return {"complex128", 16};
+      return "complex128";
     case DType::float8_e4m3:
-      return {"float8_e4m3fn", 1};
+      return "float8_e4m3fn";
     case DType::float8_e5m2:
-      return {"float8_e5m2", 1};
+      return "float8_e5m2";
   }
-  return {"an unknown dtype", 1};
+  return "an unknown dtype";
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {
@@ -72,13 +67,9 @@ std::size_t count_elements(std::span<const std::int64_t> shape, DType dtype) {
   return count;
 }
 
-// A power of two.
-std::size_t alignment_of(DType dtype) { return std::min<std::size_t>(size_of(dtype), 8); }
-
 }  // namespace
 
-std::string_view to_string(DType dtype) { return info(dtype).name; }
-std::size_t size_of(DType dtype) { return info(dtype).size; }
+std::string_view to_string(DType dtype) { return name_of(dtype); }
 
 std::string to_string(Device device) {
   switch (device.kind) {
@@ -103,7 +94,7 @@ Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Dev
   if (numel_ > 0 && data == nullptr)
     throw DistError("a tensor of shape " + shape_text(shape) + " has no memory");
   if (numel_ > 0 && (reinterpret_cast<std::uintptr_t>(data) & (alignment_of(dtype) - 1)) != 0) {
-    throw DistError("the memory of a " + std::string(info(dtype).name) + " tensor is not aligned to " +
+    throw DistError("the memory of a " + std::string(name_of(dtype)) + " tensor is not aligned to " +
                     std::to_string(alignment_of(dtype)) + " bytes");
   }
   std::ranges::copy(shape, shape_.begin());
@@ -116,7 +107,7 @@ Tensor::Tensor(const void* data, DType dtype, std::span<const std::int64_t> shap
 }
 
 std::string Tensor::to_string() const {
-  return std::string(info(dtype_).name) + shape_text(shape()) + " on " + v1::to_string(device_);
+  return std::string(name_of(dtype_)) + shape_text(shape()) + " on " + v1::to_string(device_);
 }
 
 }  // namespace v1

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <ranges>
 #include <span>
 #include <string>
@@ -39,7 +40,31 @@ enum class DType : std::uint8_t {
 inline constexpr DType last_dtype = DType::float8_e5m2;
 
 DLAUNCH_EXPORT std::string_view to_string(DType dtype);  // "float32"; the field's names: "bool"
-DLAUNCH_EXPORT std::size_t size_of(DType dtype);         // bytes of one element
+// Bytes of one element.
+constexpr std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::int8:
+    case DType::uint8:
+    case DType::boolean:
+    case DType::float8_e4m3:
+    case DType::float8_e5m2:
+      return 1;
+    case DType::int16:
+    case DType::float16:
+    case DType::bfloat16:
+      return 2;
+    case DType::int32:
+    case DType::float32:
+      return 4;
+    case DType::int64:
+    case DType::float64:
+    case DType::complex64:
+      return 8;
+    case DType::complex128:
+      return 16;
+  }
+  return 1;
+}
 
 struct Device {
   enum class Kind : std::uint8_t { cpu, cuda };
@@ -114,7 +139,7 @@ class DLAUNCH_EXPORT Tensor {
   // One dimension: all elements of the range.
   template <ViewableRange Range>
   static Tensor of(Range&& range) {
-    return from(std::ranges::data(range), {static_cast<std::int64_t>(std::ranges::size(range))});
+    return Tensor(std::ranges::data(range), static_cast<std::int64_t>(std::ranges::size(range)));
   }
 
   template <class T>
@@ -140,6 +165,27 @@ class DLAUNCH_EXPORT Tensor {
   [[nodiscard]] std::string to_string() const;
 
  private:
+  static constexpr std::size_t alignment_of(DType dtype) {  // a power of two
+    return size_of(dtype) < 8 ? size_of(dtype) : 8;
+  }
+
+  // One dimension. What can be wrong is checked again by the constructor that reports it.
+  template <class T>
+  explicit Tensor(T* data, std::int64_t extent) {
+    constexpr DType dtype = dtype_of<std::remove_cv_t<T>>();
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / std::int64_t{size_of(dtype)};
+    if (data == nullptr || extent < 0 || extent > most ||
+        reinterpret_cast<std::uintptr_t>(data) % alignment_of(dtype) != 0) {
+      *this = from(data, {extent});
+      return;
+    }
+    data_ = const_cast<std::remove_cv_t<T>*>(data);
+    numel_ = static_cast<std::size_t>(extent);
+    shape_[0] = extent;
+    dtype_ = dtype;
+    read_only_ = std::is_const_v<T>;
+  }
+
   void* data_ = nullptr;
   std::size_t numel_ = 0;
   std::array<std::int64_t, max_dims> shape_{};

@@ -55,6 +55,30 @@ TEST(Tensor, RefusesImpossibleShapes) {
             "a tensor of dtype 14: unknown dtype");
 }
 
+TEST(Tensor, OfARangeIsCheckedAsOthers) {
+  std::vector<std::int32_t> values(3);
+  const Tensor tensor = Tensor::of(values);
+  EXPECT_EQ(tensor.to_string(), "int32[3] on cpu");
+  EXPECT_EQ(tensor.data(), values.data());
+  EXPECT_EQ(tensor.nbytes(), 12U);
+  EXPECT_FALSE(tensor.read_only());
+  EXPECT_EQ(Tensor::of(std::span<bool>()).to_string(), "bool[0] on cpu");
+  EXPECT_TRUE(Tensor::of(std::span<const bool>()).read_only());
+  const auto of = [](std::int32_t* data, std::size_t size) {
+    return error_of([&] { (void)Tensor::of(std::span(data, size)); });
+  };
+  EXPECT_EQ(of(nullptr, 1), "a tensor of shape [1] has no memory");
+  EXPECT_EQ(of(values.data(), std::size_t{1} << 61),
+            "a tensor of shape [2305843009213693952] is larger than any memory");
+  EXPECT_EQ(of(values.data(), ~std::size_t{0}), "a tensor's shape [-1] has a negative extent");
+}
+
+TEST(Tensor, SizesOfDtypes) {
+  const std::size_t sizes[] = {1, 2, 4, 8, 1, 1, 2, 2, 4, 8, 8, 16, 1, 1};
+  for (std::size_t i = 0; i < std::size(sizes); ++i)
+    EXPECT_EQ(size_of(static_cast<DType>(i)), sizes[i]) << to_string(static_cast<DType>(i));
+}
+
 TEST(Tensor, HoldsAsMuchAsAnAddressSpaceAndNoMore) {
   std::int8_t byte = 0;
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
