@@ -93,6 +93,7 @@ dlaunch_test(NAME runtime_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_
 # The collectives and messages in shared memory, over threads.
 dlaunch_test(NAME shared_collectives_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
   SOURCES
+    runtime/base/call_mutex_test.cpp
     runtime/base/hazard_pointer_test.cpp
     runtime/base/quick_clock_test.cpp
     runtime/hierarchical_collectives/hierarchical_call_test.cpp

@@ -19,9 +19,6 @@ using namespace internal;
 
 namespace {
 
-constexpr int not_read = -1;
-std::atomic<int> debug_level = not_read;
-
 LogHandler& handler() {
   static LogHandler& only = *new LogHandler;
   return only;
@@ -84,19 +81,21 @@ std::string_view to_string(LogLevel level) {
 }
 
 DebugLevel get_debug_level() {
-  if (debug_level.load(std::memory_order_relaxed) == not_read) set_debug_level_from_env();
-  return static_cast<DebugLevel>(debug_level.load(std::memory_order_relaxed));
+  if (debug_level_number.load(std::memory_order_relaxed) < 0) set_debug_level_from_env();
+  return static_cast<DebugLevel>(debug_level_number.load(std::memory_order_relaxed));
 }
-void set_debug_level(DebugLevel level) { debug_level = static_cast<int>(level); }
+void set_debug_level(DebugLevel level) { debug_level_number = static_cast<int>(level); }
 void set_debug_level_from_env() { set_debug_level(level_from_environment()); }
 
 LogLevel get_log_level() {
   // Read once: the environment must not be looked into for every operation.
   static const LogLevel wanted = [] {
     const auto found = either("DLAUNCH_CPP_LOG_LEVEL", "TORCH_CPP_LOG_LEVEL");
-    if (!found) return LogLevel::warning;
-    if (found->second == "ERROR") return LogLevel::error;
-    return found->second == "INFO" ? LogLevel::info : LogLevel::warning;
+    LogLevel level = LogLevel::warning;
+    if (found && found->second == "ERROR") level = LogLevel::error;
+    if (found && found->second == "INFO") level = LogLevel::info;
+    allowed_log_level.store(level, std::memory_order_relaxed);
+    return level;
   }();
   if (wanted != LogLevel::info) return wanted;
   switch (get_debug_level()) {
@@ -116,6 +115,9 @@ void set_log_handler(LogHandler new_handler) { handler() = std::move(new_handler
 }  // namespace dlaunch
 
 namespace dlaunch::internal {
+
+constinit std::atomic<LogLevel> allowed_log_level = LogLevel::info;
+constinit std::atomic<int> debug_level_number = -1;
 
 void log(LogLevel level, const std::string& message) {
   if (!logs(level)) return;

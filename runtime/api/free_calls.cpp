@@ -21,7 +21,8 @@ class CalledGroup {
   }
 
   const ProcessGroup& operator*() const { return *group_; }
-  const ProcessGroup* operator->() const { return group_; }
+  GroupImpl* operator->() const { return &GroupImpl::of(*group_); }
+  [[nodiscard]] const GroupDescription& description() const { return (*this)->description(); }
 
  private:
   const ProcessGroup* group_;
@@ -29,45 +30,48 @@ class CalledGroup {
 };
 
 // The rank in the group, for an operation.
-int rank_in(const ProcessGroup& group, const char* operation, int global_rank) {
-  const std::vector<int>& ranks = group.ranks();
+int rank_in(const CalledGroup& called, const char* operation, int global_rank) {
+  const GroupDescription& group = called.description();
   const auto same = static_cast<std::size_t>(global_rank);
-  if (same < ranks.size() && ranks[same] == global_rank) return global_rank;  // as in the default group
-  const auto found = std::ranges::find(ranks, global_rank);
-  if (found == ranks.end()) {
-    throw DistError("rank " + std::to_string(global_rank) + " is not a member of group " + group.name(),
-                    {.rank = group.rank(), .operation = operation, .group = group.name()});
+  if (same < group.ranks.size() && group.ranks[same] == global_rank)
+    return global_rank;  // as in the default group
+  const auto found = std::ranges::find(group.ranks, global_rank);
+  if (found == group.ranks.end()) {
+    throw DistError("rank " + std::to_string(global_rank) + " is not a member of group " + group.name,
+                    {.rank = group.rank, .operation = operation, .group = group.name});
   }
-  return static_cast<int>(found - ranks.begin());
+  return static_cast<int>(found - group.ranks.begin());
 }
 
 // The same for a root or a peer; a process that is not a member does not check it.
-int peer_in(const ProcessGroup& group, const char* operation, int global_rank) {
-  return group.rank() < 0 ? global_rank : rank_in(group, operation, global_rank);
+int peer_in(const CalledGroup& group, const char* operation, int global_rank) {
+  return group.description().rank < 0 ? global_rank : rank_in(group, operation, global_rank);
 }
 
-int source_in(const ProcessGroup& group, const char* operation, int global_rank) {
+int source_in(const CalledGroup& group, const char* operation, int global_rank) {
   return global_rank == any_source ? any_source : peer_in(group, operation, global_rank);
 }
 
 }  // namespace
 
 int get_group_rank(const ProcessGroup& group, int global_rank) {
-  return rank_in(*CalledGroup(group), "", global_rank);
+  return rank_in(CalledGroup(group), "", global_rank);
 }
 
 int get_global_rank(const ProcessGroup& given, int group_rank) {
-  const CalledGroup group(given);
-  const std::vector<int>& ranks = group->ranks();
-  if (group_rank < 0 || static_cast<std::size_t>(group_rank) >= ranks.size()) {
+  const CalledGroup called(given);
+  const GroupDescription& group = called.description();
+  if (group_rank < 0 || static_cast<std::size_t>(group_rank) >= group.ranks.size()) {
     throw DistError("rank " + std::to_string(group_rank) + " is out of range for a group of " +
-                        std::to_string(ranks.size()) + " ranks",
-                    {.rank = group->rank(), .group = group->name()});
+                        std::to_string(group.ranks.size()) + " ranks",
+                    {.rank = group.rank, .group = group.name});
   }
-  return ranks[static_cast<std::size_t>(group_rank)];
+  return group.ranks[static_cast<std::size_t>(group_rank)];
 }
 
-std::vector<int> get_process_group_ranks(const ProcessGroup& group) { return CalledGroup(group)->ranks(); }
+std::vector<int> get_process_group_ranks(const ProcessGroup& group) {
+  return CalledGroup(group).description().ranks;
+}
 
 SharedMemory allocate_shared(std::size_t bytes, const ProcessGroup& group) {
   return CalledGroup(group)->allocate_shared(bytes);
@@ -77,7 +81,7 @@ Work all_reduce(const Tensor& tensor, ReduceOp op, const CollectiveOptions& opti
 }
 Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options) {
   const CalledGroup group(options.group);
-  return group->broadcast(tensor, peer_in(*group, "broadcast", src), options);
+  return group->broadcast(tensor, peer_in(group, "broadcast", src), options);
 }
 Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const CollectiveOptions& options) {
   return CalledGroup(options.group)->all_gather(outputs, input, options);
@@ -94,20 +98,20 @@ void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wa
 }
 void breakpoint(int rank, const ProcessGroup& given) {
   const CalledGroup group(given);
-  group->breakpoint(rank_in(*group, "breakpoint", rank));
+  group->breakpoint(rank_in(group, "breakpoint", rank));
 }
 Work reduce(const Tensor& tensor, int dst, ReduceOp op, const CollectiveOptions& options) {
   const CalledGroup group(options.group);
-  return group->reduce(tensor, peer_in(*group, "reduce", dst), op, options);
+  return group->reduce(tensor, peer_in(group, "reduce", dst), op, options);
 }
 Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst, const CollectiveOptions& options) {
   const CalledGroup group(options.group);
-  return group->gather(outputs, input, peer_in(*group, "gather", dst), options);
+  return group->gather(outputs, input, peer_in(group, "gather", dst), options);
 }
 Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
              const CollectiveOptions& options) {
   const CalledGroup group(options.group);
-  return group->scatter(output, inputs, peer_in(*group, "scatter", src), options);
+  return group->scatter(output, inputs, peer_in(group, "scatter", src), options);
 }
 Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op,
                     const CollectiveOptions& options) {
@@ -139,25 +143,26 @@ Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<
 
 void send(const Tensor& tensor, int dst, const PointToPointOptions& options) {
   const CalledGroup group(options.group);
-  group->send(tensor, peer_in(*group, "send", dst), options);
+  (*group).send(tensor, peer_in(group, "send", dst), options);
 }
 int recv(const Tensor& tensor, int src, const PointToPointOptions& options) {
   const CalledGroup group(options.group);
-  const int source = group->recv(tensor, source_in(*group, "recv", src), options);
-  return group->rank() < 0 ? source : get_global_rank(*group, source);
+  const int source = (*group).recv(tensor, source_in(group, "recv", src), options);
+  return group.description().rank < 0 ? source : get_global_rank(*group, source);
 }
 Work isend(const Tensor& tensor, int dst, const PointToPointOptions& options) {
   const CalledGroup group(options.group);
-  return group->isend(tensor, peer_in(*group, "send", dst), options);
+  return group->isend(tensor, peer_in(group, "send", dst), options);
 }
 Work irecv(const Tensor& tensor, int src, const PointToPointOptions& options) {
   const CalledGroup group(options.group);
-  return group->irecv(tensor, source_in(*group, "recv", src), options);
+  return group->irecv(tensor, source_in(group, "recv", src), options);
 }
 std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group) {
   if (!group) group = default_group();
   std::vector<P2POp> in_group(ops.begin(), ops.end());
-  for (P2POp& op : in_group) op.peer = source_in(op.group ? op.group : group, "batch_isend_irecv", op.peer);
+  for (P2POp& op : in_group)
+    op.peer = source_in(CalledGroup(op.group ? op.group : group), "batch_isend_irecv", op.peer);
   return group.batch_isend_irecv(in_group);
 }
 

@@ -60,6 +60,7 @@ std::shared_ptr<std::byte> Backend::allocate_shared(std::size_t /*size*/, std::s
   return nullptr;
 }
 std::string Backend::why_not(const CallSubject&) { return {}; }
+bool Backend::takes_every_call() noexcept { return false; }
 bool Backend::takes_device_memory(const CallSubject&) { return false; }
 void Backend::begin_together() {}
 void Backend::end_together() {}

@@ -73,7 +73,8 @@ std::string describe(const Transport::ProgressReport& progress, int size) {
 
 class CollectiveBackend::Impl {
  public:
-  explicit Impl(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  explicit Impl(std::unique_ptr<Transport> transport)
+      : transport_(std::move(transport)), messages_(*transport_) {}
 
   ~Impl() {
     if (!shut_down_) transport_->abort("the group was destroyed");
@@ -82,19 +83,24 @@ class CollectiveBackend::Impl {
   Impl& operator=(const Impl&) = delete;
 
   // `body` does the work, with the call's Exchange or, among ranks that share memory, with its SharedCall, or
-  // its HierarchicalCall if only some of them do.
-  template <class Body>
-  Work start(const CollectiveFingerprint& fingerprint, const Operation& operation, const Body& body) {
+  // its HierarchicalCall if only some of them do, and with `tensors`, which an asynchronous call copies.
+  template <class Body, class... Tensors>
+  Work start(const CollectiveFingerprint& fingerprint, const Operation& operation, const Body& body,
+             const Tensors&... tensors) {
     transport_->enter(operation.sequence);
     if (!operation.async) {
-      std::exception_ptr error;
-      queue_.run([&] { error = attempt(fingerprint, operation, body); });
-      if (error) std::rethrow_exception(error);
-      return {};
+      queue_.drain_before();
+      try {
+        run(fingerprint, operation, body, tensors...);
+        return {};
+      } catch (...) {
+        std::rethrow_exception(give_up(fingerprint, operation, std::current_exception()));
+      }
     }
     const WorkSource source;
-    queue_.post({.finish = [this, source, fingerprint, operation, body] {
-      complete(source, attempt(fingerprint, operation, body));
+    queue_.post({.finish = [this, source, fingerprint, operation, body, tensors...] {
+      complete(source,
+               error_of(fingerprint, operation, [&] { run(fingerprint, operation, body, tensors...); }));
     }});
     return source.work();
   }
@@ -110,8 +116,8 @@ class CollectiveBackend::Impl {
       Running(Impl& impl, const CollectiveFingerprint& its_call, const Operation& its_operation)
           : fingerprint(its_call),
             operation(its_operation),
-            exchange(*impl.transport_, impl.workspace_, fingerprint, number_of(operation),
-                     operation.deadline) {}
+            exchange(impl.messages_, impl.workspace_, fingerprint, number_of(operation), operation.deadline) {
+      }
       const CollectiveFingerprint fingerprint;
       const Operation operation;
       Exchange exchange;
@@ -221,23 +227,21 @@ class CollectiveBackend::Impl {
   }
 
  private:
-  template <class Body>
-  std::exception_ptr attempt(const CollectiveFingerprint& fingerprint, const Operation& operation,
-                             const Body& body) {
-    return error_of(fingerprint, operation, [&] {
-      GroupMemory* const memory = shared_memory();
-      if (const HostMap* const hosts = transport_->hosts()) {
-        const HierarchicalGroup group{*hosts, *transport_, memory, workspace_, orders_};
-        HierarchicalCall call(group, fingerprint, number_of(operation), operation.deadline);
-        body(call);
-      } else if (memory != nullptr) {
-        SharedCall call(*memory, workspace_, orders_, fingerprint, operation.deadline);
-        body(call);
-      } else {
-        Exchange exchange(*transport_, workspace_, fingerprint, number_of(operation), operation.deadline);
-        body(exchange);
-      }
-    });
+  template <class Body, class... Tensors>
+  void run(const CollectiveFingerprint& fingerprint, const Operation& operation, const Body& body,
+           const Tensors&... tensors) {
+    GroupMemory* const memory = shared_memory();
+    if (const HostMap* const hosts = transport_->hosts()) {
+      const HierarchicalGroup group{*hosts, *transport_, memory, workspace_, orders_};
+      HierarchicalCall call(group, fingerprint, number_of(operation), operation.deadline);
+      body(call, tensors...);
+    } else if (memory != nullptr) {
+      SharedCall call(*memory, workspace_, orders_, fingerprint, operation.deadline);
+      body(call, tensors...);
+    } else {
+      Exchange exchange(messages_, workspace_, fingerprint, number_of(operation), operation.deadline);
+      body(exchange, tensors...);
+    }
   }
 
   // The exception of `part` of a call; null if it succeeds.
@@ -294,7 +298,8 @@ class CollectiveBackend::Impl {
     }
   }
 
-  std::unique_ptr<Transport> transport_;
+  const std::unique_ptr<Transport> transport_;
+  const MessageGroup messages_;
   Workspace workspace_;
   ReductionOrders orders_;
   std::size_t early_ones_ = 0;  // so far
@@ -320,25 +325,32 @@ Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduct
       ShortAllReduce::suits(impl_->transport().size(), tensor.nbytes())) {
     return impl_->start_short_all_reduce(fingerprint, operation, tensor, reduction);
   }
-  return impl_->start(fingerprint, operation, [tensor, reduction](auto& call) {
-    internal::all_reduce(call, tensor.bytes(), tensor.dtype(), reduction);
-  });
+  return impl_->start(
+      fingerprint, operation,
+      [reduction](auto& call, const Tensor& values) {
+        internal::all_reduce(call, values.bytes(), values.dtype(), reduction);
+      },
+      tensor);
 }
 
 Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
   const CollectiveFingerprint fingerprint{
       .kind = CollectiveKind::broadcast, .dtype = tensor.dtype(), .root = src, .count = tensor.numel()};
-  return impl_->start(fingerprint, operation,
-                      [tensor, src](auto& call) { internal::broadcast(call, tensor.bytes(), src); });
+  return impl_->start(
+      fingerprint, operation,
+      [src](auto& call, const Tensor& values) { internal::broadcast(call, values.bytes(), src); }, tensor);
 }
 
 Work CollectiveBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                                    const Operation& operation) {
   const CollectiveFingerprint fingerprint =
       fingerprint_of_parts(CollectiveKind::all_gather, input.dtype(), outputs);
-  return impl_->start(fingerprint, operation, [places = bytes_of<Bytes>(outputs), input](auto& call) {
-    internal::all_gather(call, places, input.bytes());
-  });
+  return impl_->start(
+      fingerprint, operation,
+      [places = bytes_of<Bytes>(outputs)](auto& call, const Tensor& own) {
+        internal::all_gather(call, places, own.bytes());
+      },
+      input);
 }
 
 Work CollectiveBackend::barrier(const Operation& operation) {
@@ -353,28 +365,36 @@ Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& r
                                           .op = reduction.op,
                                           .root = dst,
                                           .count = tensor.numel()};
-  return impl_->start(fingerprint, operation, [tensor, dst, reduction](auto& call) {
-    reduce_to_root(call, tensor.bytes(), tensor.dtype(), reduction, dst);
-  });
+  return impl_->start(
+      fingerprint, operation,
+      [dst, reduction](auto& call, const Tensor& values) {
+        reduce_to_root(call, values.bytes(), values.dtype(), reduction, dst);
+      },
+      tensor);
 }
 
 Work CollectiveBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
                                const Operation& operation) {
   const CollectiveFingerprint fingerprint{
       .kind = CollectiveKind::gather, .dtype = input.dtype(), .root = dst, .count = input.numel()};
-  return impl_->start(fingerprint, operation, [places = bytes_of<Bytes>(outputs), input, dst](auto& call) {
-    internal::gather(call, places, input.bytes(), dst);
-  });
+  return impl_->start(
+      fingerprint, operation,
+      [places = bytes_of<Bytes>(outputs), dst](auto& call, const Tensor& own) {
+        internal::gather(call, places, own.bytes(), dst);
+      },
+      input);
 }
 
 Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
                                 const Operation& operation) {
   const CollectiveFingerprint fingerprint{
       .kind = CollectiveKind::scatter, .dtype = output.dtype(), .root = src, .count = output.numel()};
-  return impl_->start(fingerprint, operation,
-                      [output, places = bytes_of<ConstBytes>(inputs), src](auto& call) {
-                        internal::scatter(call, output.bytes(), places, src);
-                      });
+  return impl_->start(
+      fingerprint, operation,
+      [places = bytes_of<ConstBytes>(inputs), src](auto& call, const Tensor& own) {
+        internal::scatter(call, own.bytes(), places, src);
+      },
+      output);
 }
 
 Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
@@ -382,10 +402,12 @@ Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Ten
   CollectiveFingerprint fingerprint =
       fingerprint_of_parts(CollectiveKind::reduce_scatter, output.dtype(), inputs);
   fingerprint.op = reduction.op;
-  return impl_->start(fingerprint, operation,
-                      [output, places = bytes_of<ConstBytes>(inputs), reduction](auto& call) {
-                        internal::reduce_scatter(call, output.bytes(), places, output.dtype(), reduction);
-                      });
+  return impl_->start(
+      fingerprint, operation,
+      [places = bytes_of<ConstBytes>(inputs), reduction](auto& call, const Tensor& own) {
+        internal::reduce_scatter(call, own.bytes(), places, own.dtype(), reduction);
+      },
+      output);
 }
 
 Work CollectiveBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
@@ -423,6 +445,8 @@ Work CollectiveBackend::recv(const Tensor& tensor, int src, Tag tag, const Opera
     return memory->recv(tensor, src, tag, operation.deadline, operation.async);
   return impl_->messenger().recv(tensor, src, tag, operation.deadline);
 }
+
+bool CollectiveBackend::takes_every_call() noexcept { return true; }
 
 std::shared_ptr<std::byte> CollectiveBackend::allocate_shared(std::size_t size, std::string& why) {
   if (const GroupMemory* const memory = impl_->shared_memory()) return memory->allocate(size, why);

@@ -22,7 +22,7 @@
 namespace dlaunch::internal {
 
 // One call at a time. post() starts a thread, which ends after `idle_limit` without work: the number of
-// threads grows with the groups in use, not with all groups. A program that only calls run() has no thread
+// threads grows with the groups in use, not with all groups. A program that posts nothing has no thread
 // and never switches to one. Functions must not throw or call back.
 class OperationQueue {
  public:
@@ -42,11 +42,9 @@ class OperationQueue {
   OperationQueue(const OperationQueue&) = delete;
   OperationQueue& operator=(const OperationQueue&) = delete;
 
-  // Runs it on this thread, when everything before it has finished.
-  template <class F>
-  void run(const F& operation) {
+  // Before an operation that this thread runs itself: returns when everything before it has finished.
+  void drain_before() {
     if (unfinished_.load(std::memory_order_acquire) > 0) drain();
-    operation();
   }
 
   // Returns at once.

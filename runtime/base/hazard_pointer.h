@@ -108,6 +108,9 @@ class HazardPointer {
     return owner_;
   }
 
+  // The object, without a copy. REQUIRES: no thread replaces it as long as the caller uses it.
+  [[nodiscard]] T* unchanged() const { return current_.load(std::memory_order_acquire); }
+
   // What was current when this was made; as long as it lives, the object does. On the stack of one thread.
   // Its end may destroy objects, also of other pointers: no lock may be held that their destructors take.
   class Use {

@@ -15,16 +15,17 @@ namespace dlaunch::internal {
 // Costs a load: the process counts the forks that lead to it. Any thread.
 class OwnProcess {
  public:
-  OwnProcess() : forks_(count().load(std::memory_order_relaxed)) {}
+  OwnProcess() : forks_(counted()) {}
 
-  [[nodiscard]] bool is_this() const { return forks_ == count().load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_this() const { return forks_ == forks.load(std::memory_order_relaxed); }
 
  private:
-  static std::atomic<std::uint32_t>& count() {
-    static std::atomic<std::uint32_t> forks = 0;
+  static std::uint32_t counted() {
     [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks; });
-    return forks;
+    return forks.load(std::memory_order_relaxed);
   }
+
+  static inline constinit std::atomic<std::uint32_t> forks = 0;
 
   std::uint32_t forks_;
 };

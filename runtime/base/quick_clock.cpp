@@ -20,14 +20,13 @@ QuickClock::Anchor QuickClock::anchor;
 
 namespace {
 
-constexpr int shift = 32;
 // A rate is measured over this time at least, and an anchor is used for this time.
 constexpr std::int64_t shortest_measurement = 20'000'000;  // ns
 constexpr std::int64_t longest_first = 1'000'000'000;      // ns
 constexpr std::int64_t anchor_life = 100'000'000;          // ns
 // Nanoseconds a tick, times 2^32: counters of 10 GHz and of 200 MHz.
-constexpr std::uint64_t lowest_rate = (std::uint64_t{1} << shift) / 10;
-constexpr std::uint64_t highest_rate = (std::uint64_t{1} << shift) * 5;
+constexpr std::uint64_t lowest_rate = (std::uint64_t{1} << 32U) / 10;
+constexpr std::uint64_t highest_rate = (std::uint64_t{1} << 32U) * 5;
 // A look at both clocks takes less: some microseconds. In ticks of at most some GHz.
 constexpr std::uint64_t longest_pair = 10'000;
 // More than a look at the clock can be late.
@@ -35,10 +34,6 @@ constexpr std::int64_t largest_error = 50'000;  // ns
 
 std::int64_t steady() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-Deadline at(std::int64_t ns) {
-  return Deadline(std::chrono::duration_cast<Deadline::duration>(std::chrono::nanoseconds(ns)));
 }
 
 // The kernel takes it off the list when the processors' counters differ.
@@ -64,25 +59,7 @@ bool has_constant_rate() {
   return __get_cpuid(power_leaf, &a, &b, &c, &d) != 0 && (d & invariant) != 0;
 }
 
-std::int64_t converted(std::uint64_t ticks, std::uint64_t ns_per_tick) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::int64_t>((Wide{ticks} * ns_per_tick) >> shift);
-}
-
 }  // namespace
-
-Deadline QuickClock::now() {
-  const std::uint64_t before = anchor.seqlock.load(std::memory_order_acquire);
-  const std::uint64_t anchored = anchor.ticks.load(std::memory_order_acquire);
-  const std::int64_t ns = anchor.ns.load(std::memory_order_acquire);
-  const std::uint64_t rate = anchor.ns_per_tick.load(std::memory_order_acquire);
-  const std::uint64_t valid = anchor.valid_ticks.load(std::memory_order_acquire);
-  const std::uint64_t ticks = __rdtsc() - anchored;
-  if (before % 2 == 0 && before == anchor.seqlock.load(std::memory_order_relaxed) && ticks < valid) {
-    return at(ns + converted(ticks, rate));
-  }
-  return read_slowly();
-}
 
 // Renews the anchor, if no other thread does.
 Deadline QuickClock::read_slowly() {
@@ -125,10 +102,6 @@ Deadline QuickClock::read_slowly() {
   anchor.seqlock.store(seqlock + 2, std::memory_order_release);
   return at(ns);
 }
-
-#else
-
-Deadline QuickClock::now() { return std::chrono::steady_clock::now(); }
 
 #endif
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "dlaunch/backend.h"
@@ -16,9 +17,34 @@ namespace dlaunch::internal {
 // Any thread. Differs from the steady clock by less than a millisecond, mostly by less than a microsecond.
 class QuickClock {
  public:
-  static Deadline now();
+#if defined(__x86_64__)
+  static Deadline now() {
+    const std::uint64_t before = anchor.seqlock.load(std::memory_order_acquire);
+    const std::uint64_t anchored = anchor.ticks.load(std::memory_order_acquire);
+    const std::int64_t ns = anchor.ns.load(std::memory_order_acquire);
+    const std::uint64_t rate = anchor.ns_per_tick.load(std::memory_order_acquire);
+    const std::uint64_t valid = anchor.valid_ticks.load(std::memory_order_acquire);
+    const std::uint64_t ticks = __builtin_ia32_rdtsc() - anchored;
+    if (before % 2 == 0 && before == anchor.seqlock.load(std::memory_order_relaxed) && ticks < valid) {
+      return at(ns + converted(ticks, rate));
+    }
+    return read_slowly();
+  }
+#else
+  static Deadline now() { return std::chrono::steady_clock::now(); }
+#endif
 
  private:
+  static constexpr int shift = 32;
+
+  static Deadline at(std::int64_t ns) {
+    return Deadline(std::chrono::duration_cast<Deadline::duration>(std::chrono::nanoseconds(ns)));
+  }
+  static std::int64_t converted(std::uint64_t ticks, std::uint64_t ns_per_tick) {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::int64_t>((Wide{ticks} * ns_per_tick) >> shift);
+  }
+
   // A pair of looks at both clocks, and the rate since an earlier pair. Written under a seqlock.
   struct Anchor {
     std::atomic<std::uint64_t> seqlock{0};

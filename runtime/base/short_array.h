@@ -14,6 +14,14 @@ class ShortArray {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
 
  public:
+  // Zeros.
+  explicit ShortArray(std::size_t size) requires std::is_arithmetic_v<T> : size_(size) {
+    if (size > Few) {
+      many_.resize(size);
+    } else {
+      few_ = {};
+    }
+  }
   // `make(i)` returns element i; called in their order.
   template <class Make>
   ShortArray(std::size_t size, const Make& make) : size_(size) {

@@ -36,18 +36,18 @@ MessageHeader header_in(const std::byte* message) {
 
 }  // namespace
 
-Exchange::Exchange(Transport& transport, Workspace& workspace, const CollectiveFingerprint& fingerprint,
+Exchange::Exchange(const MessageGroup& group, Workspace& workspace, const CollectiveFingerprint& fingerprint,
                    std::uint64_t sequence, Deadline deadline, std::span<const int> members)
-    : transport_(transport),
-      eager_channel_(transport.eager_channel()),
+    : transport_(group.transport),
+      eager_channel_(group.eager_channel),
       workspace_(workspace),
       fingerprint_(fingerprint),
       sequence_(sequence),
       deadline_(deadline),
       members_(members),
-      rank_(index_of(transport.rank(), members)),
-      size_(members.empty() ? transport.size() : static_cast<int>(members.size())),
-      peer_states_(static_cast<std::size_t>(transport.size()), [](std::size_t) { return std::uint8_t{0}; }) {}
+      rank_(index_of(group.rank, members)),
+      size_(members.empty() ? group.size : static_cast<int>(members.size())),
+      peer_states_(static_cast<std::size_t>(group.size)) {}
 
 // --- Waiting ---------------------------------------------------------------------------------------------
 

@@ -46,6 +46,20 @@ struct ReleaseToChannel {
   void operator()(const std::byte* /*message*/) const { channel->release(peer); }
 };
 
+// The ranks that exchange messages, as the transport answers each time.
+struct MessageGroup {
+  explicit MessageGroup(Transport& connected)
+      : transport(connected),
+        eager_channel(connected.eager_channel()),
+        rank(connected.rank()),
+        size(connected.size()) {}
+
+  Transport& transport;
+  EagerChannel& eager_channel;
+  const int rank;
+  const int size;
+};
+
 class Exchange {
  public:
   static constexpr std::size_t fragment_limit =
@@ -58,8 +72,11 @@ class Exchange {
   // `members`: the ranks of the group that exchange messages, this one among them; empty: all. rank(), size()
   // and the peers of send() and receive() count these; errors name ranks of the group.
   // `sequence`: call_number(). REQUIRES: all that is passed outlives the exchange and its messages.
-  Exchange(Transport& transport, Workspace& workspace, const CollectiveFingerprint& fingerprint,
+  Exchange(const MessageGroup& group, Workspace& workspace, const CollectiveFingerprint& fingerprint,
            std::uint64_t sequence, Deadline deadline, std::span<const int> members = {});
+  Exchange(Transport& transport, Workspace& workspace, const CollectiveFingerprint& fingerprint,
+           std::uint64_t sequence, Deadline deadline, std::span<const int> members = {})
+      : Exchange(MessageGroup(transport), workspace, fingerprint, sequence, deadline, members) {}
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }

@@ -25,9 +25,8 @@ void require_rank(const GroupDescription& group, const char* operation, const ch
              std::to_string(group.size) + " ranks");
 }
 
-void require_writable(const GroupDescription& group, const char* operation, const Tensor& tensor) {
-  if (tensor.read_only() && tensor.numel() > 0)
-    reject(group, operation, "the tensor to write to is a view of const memory");
+void reject_read_only(const GroupDescription& group, const char* operation) {
+  reject(group, operation, "the tensor to write to is a view of const memory");
 }
 
 void require_same_kind(const GroupDescription& group, const char* operation, const Tensor& output,
@@ -47,9 +46,8 @@ void require_one_kind(const GroupDescription& group, const char* operation, std:
   }
 }
 
-void require_allowed(const GroupDescription& group, const char* operation, const Tensor& tensor,
-                     ReduceOp op) {
-  if (const auto why = why_not_allowed(tensor.dtype(), op)) reject(group, operation, *why);
+void require_allowed_of(const GroupDescription& group, const char* operation, DType dtype, ReduceOp op) {
+  if (const auto why = why_not_allowed(dtype, op)) reject(group, operation, *why);
 }
 
 void require_one_per_rank(const GroupDescription& group, const char* operation, const char* role,

@@ -19,12 +19,19 @@ namespace dlaunch::internal {
 void require_member(const GroupDescription& group, const char* operation);
 // `role`: for the message: "src".
 void require_rank(const GroupDescription& group, const char* operation, const char* role, int rank);
-void require_writable(const GroupDescription& group, const char* operation, const Tensor& tensor);
+[[noreturn]] void reject_read_only(const GroupDescription& group, const char* operation);
+inline void require_writable(const GroupDescription& group, const char* operation, const Tensor& tensor) {
+  if (tensor.read_only() && tensor.numel() > 0) reject_read_only(group, operation);
+}
 // The same dtype on the same device.
 void require_same_kind(const GroupDescription& group, const char* operation, const Tensor& output,
                        const Tensor& input);
 void require_one_kind(const GroupDescription& group, const char* operation, std::span<const Tensor> tensors);
-void require_allowed(const GroupDescription& group, const char* operation, const Tensor& tensor, ReduceOp op);
+void require_allowed_of(const GroupDescription& group, const char* operation, DType dtype, ReduceOp op);
+inline void require_allowed(const GroupDescription& group, const char* operation, const Tensor& tensor,
+                            ReduceOp op) {
+  if (op != ReduceOp::sum) require_allowed_of(group, operation, tensor.dtype(), op);
+}
 void require_one_per_rank(const GroupDescription& group, const char* operation, const char* role,
                           std::size_t count);
 // `whole` consists of one part for each rank.

@@ -45,6 +45,12 @@ WorkSource source_after(const Work& inner) {
   return inner.is_captured() ? WorkSource::of_captured(order_of(inner)) : WorkSource(order_of(inner));
 }
 
+std::shared_ptr<const std::vector<GroupImpl::DeviceBackend>> with_answers(
+    std::vector<GroupImpl::DeviceBackend> backends) {
+  for (GroupImpl::DeviceBackend& entry : backends) entry.takes_every_call = entry.backend->takes_every_call();
+  return std::make_shared<const std::vector<GroupImpl::DeviceBackend>>(std::move(backends));
+}
+
 // For ever.
 void keep(OfTheOriginal one) {
   static std::mutex& mutex = *new std::mutex;
@@ -55,10 +61,7 @@ void keep(OfTheOriginal one) {
 
 }  // namespace
 
-GroupImpl& GroupImpl::of(const ProcessGroup& group) {
-  if (!group.impl_) throw DistError("empty ProcessGroup handle: it names no group");
-  return *group.impl_;
-}
+void GroupImpl::throw_empty() { throw DistError("empty ProcessGroup handle: it names no group"); }
 
 GroupImpl::GroupImpl(GroupDescription description, std::vector<DeviceBackend> backends,
                      std::shared_ptr<Store> keys, GroupRecorder recorder)
@@ -68,7 +71,7 @@ GroupImpl::GroupImpl(GroupDescription description, std::vector<DeviceBackend> ba
       timeout_(description_.timeout),
       comparison_(description_, keys_,
                   {.check = [this] { throw_if_lost(); }, .departed = [this] { return departed(); }}),
-      backends_(std::make_shared<const Backends>(std::move(backends))) {}
+      backends_(with_answers(std::move(backends))) {}
 
 // In a forked copy of the process nothing may be destroyed: a store would send a goodbye message, and a
 // backend would wait for its threads.
@@ -81,6 +84,8 @@ GroupImpl::~GroupImpl() {
   recorder_.leave();
 }
 
+// REQUIRES: call_mutex_ is held, or the group has no other user.
+//
 // Operations that end now call fail(), which must find either a complete backend or none. So the backends are
 // removed while no thread calls them, and are destroyed without a lock held.
 void GroupImpl::end_backends() {
@@ -111,13 +116,7 @@ std::vector<GroupImpl::DeviceBackend> GroupImpl::split_sources() const {
   return result;
 }
 
-// Before any lock is taken.
-void GroupImpl::require_own_process(const char* operation) const {
-  if (!own_process_.is_this()) reject(description_, operation, forked_copy);
-}
-
-bool GroupImpl::skips_as_non_member(const char* operation) {
-  if (description_.rank >= 0) return false;
+void GroupImpl::warn_as_non_member(const char* operation) {
   if (!non_member_warned_.test_and_set() && logs(LogLevel::warning)) {
     log(LogLevel::warning,
         "rank " + std::to_string(description_.global_rank) + " called " + operation + " on group " +
@@ -125,24 +124,13 @@ bool GroupImpl::skips_as_non_member(const char* operation) {
             "), of which it is not a member: this call and later ones of this rank on that group "
             "do nothing");
   }
-  return true;
 }
 
 std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
                                                    std::optional<Device> device) const {
   require_own_process(operation);
   const HazardPointer<const Backends>::Use backends(backends_);
-  return usable_backend(backends.get(), operation, device);
-}
-
-const std::shared_ptr<Backend>& GroupImpl::usable_backend(const Backends* among, const char* operation,
-                                                          const std::optional<Device>& device) const {
-  if (is_usable_ && among != nullptr) {
-    for (const DeviceBackend& entry : *among) {
-      if (entry.device && (!device || entry.device == device->kind)) return entry.backend;
-    }
-  }
-  throw_unusable(operation, device);
+  return usable_backend(backends.get(), operation, device).backend;
 }
 
 void GroupImpl::throw_unusable(const char* operation, const std::optional<Device>& device) const {
@@ -161,12 +149,6 @@ void GroupImpl::require_offered(Backend& backend, const char* name, const CallSu
   throw DistBackendError(why, {.rank = description_.rank, .operation = name, .group = description_.name});
 }
 
-Timeout GroupImpl::timeout_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
-  const std::chrono::milliseconds length = timeout.value_or(this->timeout());
-  if (!is_timeout(length)) reject(description_, name, no_timeout_at_all);
-  return {QuickClock::now(), length};
-}
-
 void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
   require_member(description_, "set_timeout");
   (void)timeout_for("set_timeout", timeout);  // rejects an invalid timeout
@@ -176,10 +158,11 @@ void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
 Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, Start start) {
   require_own_process(call.name);
   const Timeout limit = timeout_for(call.name, options.timeout);
-  const HazardPointer<const Backends>::Use backends(backends_);
-  const std::lock_guard turn(call_mutex_);
-  Backend& backend = *usable_backend(backends.get(), call.name, call.device);
-  require_offered(backend, call.name, call.subject());
+  const std::lock_guard turn(call_mutex_);  // so destroy() does not end the backends meanwhile
+  const Backends* const backends = backends_.unchanged();
+  const DeviceBackend& chosen = usable_backend(backends, call.name, call.device);
+  Backend& backend = *chosen.backend;
+  if (!chosen.takes_every_call) require_offered(backend, call.name, call.subject());
   // Only after all checks that can fail on this rank alone: the numbers must stay equal on all ranks.
   Operation operation{++sequence_, limit.deadline(), options.async_op};
   const auto context = [&] {
@@ -190,7 +173,7 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
                              " calls " + call.describe() + " #" + std::to_string(operation.sequence));
   }
   Recording recording(recorder_, call.record, operation.sequence, -1, limit, !options.async_op);
-  if (get_debug_level() == DebugLevel::detail) {
+  if (is_debug_detail()) {
     const std::string described = call.describe();
     compare_calls({.name = described,
                    .statement = described + (call.splits ? "\n" + call.splits() : ""),
@@ -200,13 +183,17 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
   for (const DeviceBackend& entry : *backends) {
     if (entry.backend.get() != &backend) entry.backend->enter(operation.sequence);
   }
-  const std::uint64_t span = profiler().begin(call.name, description_, operation.sequence, call.bytes);
+  const std::uint64_t span = begin_span(call, operation.sequence);
   const RecordMark& mark = recording.hand_over();
   UnseenCall by_itself{{.observer = this}, call.name, operation.sequence, span, mark};
   if (!options.async_op) operation.unseen = &by_itself;
   try {
     const Work inner = start(backend, operation);
     if (by_itself.is_taken) return {};
+    if (!options.async_op && WorkSource::is_default(inner)) {  // as mostly
+      report_end(span, mark, true);
+      return {};
+    }
     follow_on_device(inner, mark);
     if (!options.async_op && !inner.order_stream()) inner.synchronize();
     if (!options.async_op && inner.has_ended()) {
@@ -231,13 +218,15 @@ Work GroupImpl::run_message(const OperationSpec& call, int peer, Tag tag, const 
   const Timeout limit = timeout_for(call.name, options.timeout);
   require_own_process(call.name);
   const HazardPointer<const Backends>::Use backends(backends_);
-  Backend& backend = *usable_backend(backends.get(), call.name, call.device);
-  require_offered(backend, call.name, subject_of_message(call.record.dtype, call.device, tag, peer));
+  const DeviceBackend& chosen = usable_backend(backends.get(), call.name, call.device);
+  Backend& backend = *chosen.backend;
+  if (!chosen.takes_every_call)
+    require_offered(backend, call.name, subject_of_message(call.record.dtype, call.device, tag, peer));
   const Operation operation{++messages_, limit.deadline(), !awaited};
   const auto context = [&] {
     return ErrorContext{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
   };
-  const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
+  const OperationTrace trace{begin_span(call, operation.sequence),
                              recorder_.begin(call.record, operation.sequence, peer, limit)};
   Work inner;  // keeps its error until the end
   try {
@@ -287,11 +276,6 @@ Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, 
     }
   });
   return outer.work();
-}
-
-void GroupImpl::report_end(std::uint64_t span, const RecordMark& mark, bool success) const {
-  recorder_.end(mark, success);
-  profiler().end(span, success);
 }
 
 void GroupImpl::throw_if_lost() const {

@@ -15,12 +15,16 @@
 #include "dlaunch/backend.h"
 #include "dlaunch/process_group.h"
 #include "dlaunch/shared_memory.h"
+#include "runtime/base/call_mutex.h"
 #include "runtime/base/function_ref.h"
 #include "runtime/base/hazard_pointer.h"
 #include "runtime/base/own_process.h"
+#include "runtime/base/quick_clock.h"
 #include "runtime/base/short_array.h"
+#include "runtime/group/argument_checks.h"
 #include "runtime/group/call_comparison.h"
 #include "runtime/group/group_description.h"
+#include "runtime/group/profiler.h"
 #include "runtime/record/recorder.h"
 #include "store/client/store.h"
 
@@ -34,6 +38,7 @@ class GroupImpl final : private UnseenOperation::Observer {
     std::optional<Device::Kind> device;  // none: it is the control plane of the others only
     std::shared_ptr<Backend> backend;    // may serve several devices
     const BackendModule* module = nullptr;
+    bool takes_every_call = false;  // the backend's answer; set by the group
   };
   // The owner of a message's tag: equal numbers of two owners are different tags.
   enum class Tags : std::uint8_t { program, objects, breakpoints };
@@ -49,7 +54,11 @@ class GroupImpl final : private UnseenOperation::Observer {
   GroupImpl& operator=(const GroupImpl&) = delete;
 
   static ProcessGroup handle(std::shared_ptr<GroupImpl> impl) { return ProcessGroup(std::move(impl)); }
-  static GroupImpl& of(const ProcessGroup& group);  // throws DistError if it is empty
+  // Throws DistError if the handle is empty.
+  static GroupImpl& of(const ProcessGroup& group) {
+    if (!group.impl_) throw_empty();
+    return *group.impl_;
+  }
 
   [[nodiscard]] const GroupDescription& description() const { return description_; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }  // now
@@ -139,7 +148,10 @@ class GroupImpl final : private UnseenOperation::Observer {
 
   // Whether this process is not a member. Its collectives and messages do nothing then, and the first one
   // logs a warning.
-  bool skips_as_non_member(const char* operation);
+  bool skips_as_non_member(const char* operation) {
+    if (description_.rank < 0) warn_as_non_member(operation);
+    return description_.rank < 0;
+  }
 
   // Completes running operations and leaves; later calls throw. Does nothing in a forked copy of the process.
   void destroy();
@@ -150,6 +162,9 @@ class GroupImpl final : private UnseenOperation::Observer {
 
  private:
   using Backends = std::vector<DeviceBackend>;
+
+  [[noreturn]] static void throw_empty();
+  void warn_as_non_member(const char* operation);
 
   // A running operation's entries in profiler and recorder.
   struct OperationTrace {
@@ -191,7 +206,15 @@ class GroupImpl final : private UnseenOperation::Observer {
   void on_start(UnseenOperation& operation, bool reports_begin) noexcept override;
   void on_begin(const UnseenOperation& operation) noexcept override;
   void on_end(const UnseenOperation& operation, const std::exception_ptr& error) noexcept override;
-  void report_end(std::uint64_t span, const RecordMark& mark, bool success) const;
+  // The profiler's number; 0: it has no listener.
+  [[nodiscard]] std::uint64_t begin_span(const OperationSpec& call, std::uint64_t sequence) const {
+    Profiler* const listening = listening_profiler();
+    return listening != nullptr ? listening->begin(call.name, description_, sequence, call.bytes) : 0;
+  }
+  void report_end(std::uint64_t span, const RecordMark& mark, bool success) const {
+    recorder_.end(mark, success);
+    if (span != 0) profiler().end(span, success);
+  }
   void report_end(const OperationTrace& trace, bool success) const {
     report_end(trace.span, trace.mark, success);
   }
@@ -202,7 +225,12 @@ class GroupImpl final : private UnseenOperation::Observer {
   [[nodiscard]] std::vector<int> departed() const;
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
   // From now on. None: the group's timeout.
-  [[nodiscard]] Timeout timeout_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const;
+  [[nodiscard]] Timeout timeout_for(const char* name,
+                                    std::optional<std::chrono::milliseconds> timeout) const {
+    const std::chrono::milliseconds length = timeout ? *timeout : this->timeout();
+    if (!is_timeout(length)) reject(description_, name, no_timeout_at_all);
+    return {QuickClock::now(), length};
+  }
   bool fail(const std::exception_ptr& error, std::optional<std::string> aborted = {});
   void record_loss(const std::exception_ptr& error) const;
   [[nodiscard]] std::optional<std::string> aborted_here() const;
@@ -210,8 +238,15 @@ class GroupImpl final : private UnseenOperation::Observer {
   // For such a device; none: any. Throws if there is none, or the group is broken or destroyed.
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
                                                         std::optional<Device> device) const;
-  [[nodiscard]] const std::shared_ptr<Backend>& usable_backend(const Backends* among, const char* operation,
-                                                               const std::optional<Device>& device) const;
+  [[nodiscard]] const DeviceBackend& usable_backend(const Backends* among, const char* operation,
+                                                    const std::optional<Device>& device) const {
+    if (is_usable_ && among != nullptr) {
+      for (const DeviceBackend& entry : *among) {
+        if (entry.device && (!device || entry.device == device->kind)) return entry;
+      }
+    }
+    throw_unusable(operation, device);
+  }
   [[noreturn]] void throw_unusable(const char* operation, const std::optional<Device>& device) const;
   [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
 
@@ -227,7 +262,10 @@ class GroupImpl final : private UnseenOperation::Observer {
   void await_release(const Stop& stop);
   void release_held_ranks(const Stop& stop);
 
-  void require_own_process(const char* operation) const;
+  // Before any lock is taken.
+  void require_own_process(const char* operation) const {
+    if (!own_process_.is_this()) reject(description_, operation, forked_copy);
+  }
   Work run_pairs(const char* operation, std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                  const OperationOptions& options,
                  const std::function<Prepared(const Tensor& output, const Tensor& input)>& prepare);
@@ -239,7 +277,7 @@ class GroupImpl final : private UnseenOperation::Observer {
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic_flag non_member_warned_;
 
-  std::mutex call_mutex_;                    // held during a collective's call: one at a time
+  CallMutex call_mutex_;                     // held during a collective's call: one at a time
   std::uint64_t sequence_ = 0;               // of the latest collective; protected by call_mutex_
   std::atomic<std::uint64_t> messages_ = 0;  // sends and receives started
   CallComparison comparison_;  // compare(): protected by call_mutex_; barrier(): by barrier_mutex_
@@ -249,7 +287,8 @@ class GroupImpl final : private UnseenOperation::Observer {
 
   std::mutex abort_mutex_;  // held while backends are aborted, so that they are not destroyed meanwhile
 
-  HazardPointer<const Backends> backends_;  // null: the group has ended. Replaced with abort_mutex_ held
+  // Null: the group has ended. Replaced with call_mutex_ and abort_mutex_ held.
+  HazardPointer<const Backends> backends_;
 
   mutable std::mutex state_mutex_;  // the last one taken; never held while calling out
   std::uint64_t breakpoints_ = 0;   // reached

@@ -8,7 +8,11 @@
 namespace dlaunch::internal {
 
 Profiler& profiler() {
-  static Profiler& only = *new Profiler;  // operations may end while the process does
+  static Profiler& only = []() -> Profiler& {
+    auto& made = *new Profiler;  // never destroyed: operations may end while the process does
+    made_profiler.store(&made, std::memory_order_release);
+    return made;
+  }();
   return only;
 }
 

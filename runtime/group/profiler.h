@@ -11,7 +11,7 @@
 #include <string>
 
 #include "dlaunch/profiling.h"
-#include "runtime/group/group_impl.h"
+#include "runtime/group/group_description.h"
 #include "runtime/record/trace_file.h"
 
 namespace dlaunch::internal {
@@ -73,7 +73,16 @@ class Profiler {
   std::uint64_t last_id_ = 0;
 };
 
+// The process's.
 Profiler& profiler();
+
+// Null before the first call of profiler().
+inline constinit std::atomic<Profiler*> made_profiler = nullptr;
+// The process's, if it has a listener; else null. Costs a load if there has never been one.
+inline Profiler* listening_profiler() {
+  Profiler* const made = made_profiler.load(std::memory_order_acquire);
+  return made != nullptr && made->is_on() ? made : nullptr;
+}
 
 // An operation that ends with its call: as a failure, unless succeed() was called.
 class ProfiledCall {

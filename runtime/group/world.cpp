@@ -36,17 +36,25 @@ namespace {
 //
 // If a forked copy of the process calls destroy_process_group, it gets a new world; the old one stays, since
 // its objects belong to the original.
-std::vector<World*>& worlds_of_process() {
-  static std::vector<World*>& all = *new std::vector<World*>{new World};
-  return all;
+World& add_world_of_process() {
+  static std::vector<World*>& all = *new std::vector<World*>;
+  all.push_back(new World);
+  world_of_process.store(all.back(), std::memory_order_release);
+  return *all.back();
 }
-World& world_of_process() { return *worlds_of_process().back(); }
 
-void leave_at_process_end() { world_of_process().leave(); }
+// A process may have made separate groups alone.
+void leave_at_process_end() {
+  if (World* const latest = world_of_process.load(std::memory_order_acquire)) latest->leave();
+}
 
 }  // namespace
 
-World& world() { return this_threads_world ? *this_threads_world : world_of_process(); }
+World& find_world() {
+  if (this_threads_world != nullptr) return *this_threads_world;
+  [[maybe_unused]] static const World& first = add_world_of_process();
+  return *world_of_process.load(std::memory_order_acquire);
+}
 
 void World::set_preset(Preset preset) {
   // Never destroyed: a store's destructor would send a goodbye message in the name of the original process.
@@ -57,7 +65,9 @@ void World::set_preset(Preset preset) {
 }
 
 ThreadWorld::ThreadWorld(World::Preset preset)
-    : world_(std::move(preset)), before_(std::exchange(this_threads_world, &world_)) {}
+    : world_(std::move(preset)), before_(std::exchange(this_threads_world, &world_)) {
+  made.store(true, std::memory_order_relaxed);
+}
 ThreadWorld::~ThreadWorld() { this_threads_world = before_; }
 
 // In a forked copy a thread that exists only in the original may hold the mutex for ever.
@@ -325,7 +335,7 @@ void World::leave() {
 
 void World::destroy_all() {
   if (is_copied()) {
-    if (!this_threads_world) worlds_of_process().push_back(new World);
+    if (!this_threads_world) add_world_of_process();
     return;
   }
   const std::lock_guard making(making_);

@@ -105,9 +105,6 @@ class World {
   int agreements_ = 0;
 };
 
-// This thread's world, or the process's.
-World& world();
-
 // For the thread as long as this object lives.
 class ThreadWorld {
  public:
@@ -116,9 +113,24 @@ class ThreadWorld {
   ThreadWorld(const ThreadWorld&) = delete;
   ThreadWorld& operator=(const ThreadWorld&) = delete;
 
+  // Whether one has ever been made: other programs are spared the look at thread-local memory.
+  static bool any() { return made.load(std::memory_order_relaxed); }
+
  private:
+  static inline constinit std::atomic<bool> made = false;
+
   World world_;
   World* const before_;
 };
+
+// The process's; null before the first call of world().
+inline constinit std::atomic<World*> world_of_process = nullptr;
+World& find_world();
+
+// This thread's world, or the process's.
+inline World& world() {
+  World* const of_process = world_of_process.load(std::memory_order_acquire);
+  return of_process != nullptr && !ThreadWorld::any() ? *of_process : find_world();
+}
 
 }  // namespace dlaunch::internal

@@ -44,6 +44,10 @@ void put_text(std::array<char, N>& into, std::string_view text) {
 }
 
 thread_local std::uint32_t call_site = 0;
+// Whether a thread may have set its own: other programs are spared the look at thread-local memory.
+constinit std::atomic<bool> has_call_sites = false;
+
+std::uint32_t current_call_site() { return has_call_sites.load(std::memory_order_relaxed) ? call_site : 0; }
 
 // As many ranks as the runs can hold.
 void put_ranks(std::array<page::Run, page::max_runs>& runs, std::span<const int> ranks) {
@@ -102,8 +106,8 @@ page::Page* map(const std::string& path) {
 
 }  // namespace
 
-RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, int peer,
-                                      const Timeout& limit, bool awaited) const {
+std::uint64_t GroupRecorder::write_begin(const What& what, std::uint64_t sequence, int peer,
+                                         const Timeout& limit) const {
   const bool collective = page::is_collective(what.operation);
   if (!collective) add(page_->header.others_begun, 1);
   const std::uint64_t number = add(page_->header.next, 1);
@@ -122,11 +126,11 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
     put(record.dtype, what.dtype ? static_cast<std::uint8_t>(*what.dtype) : page::no_dtype);
     put(record.state, std::uint8_t{page::Record::started});
     put(record.on_device, std::uint8_t{page::Record::not_known});
-    put(page_->call_site_of[number % page::max_records], call_site);
+    put(page_->call_site_of[number % page::max_records], current_call_site());
     put(record.seqlock, 2 * number + 2);
   }
   if (collective) put(group_->entered, sequence);  // numbers are given out in order
-  return {number, sequence, collective, awaited};
+  return number;
 }
 
 void GroupRecorder::write_on_device(const RecordMark& mark, page::Record::OnDevice where) const {
@@ -204,7 +208,10 @@ void record_poll() {
   if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
 }
 
-std::uint32_t& thread_call_site() { return call_site; }
+std::uint32_t& thread_call_site() {
+  has_call_sites.store(true, std::memory_order_relaxed);
+  return call_site;
+}
 
 void record_link(int rank, int socket) {
   struct stat about {};

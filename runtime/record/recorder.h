@@ -41,7 +41,8 @@ class GroupRecorder {
   // record's cost. `awaited`: a collective that ends before the next one of its group begins.
   RecordMark begin(const What& what, std::uint64_t sequence, int peer, const Timeout& limit,
                    bool awaited = false) const {
-    return group_ != nullptr ? write_begin(what, sequence, peer, limit, awaited) : RecordMark{};
+    if (group_ == nullptr) return {};
+    return {write_begin(what, sequence, peer, limit), sequence, page::is_collective(what.operation), awaited};
   }
   // How far the device is, to whose stream the operation was given.
   void put_on_device(const RecordMark& mark, page::Record::OnDevice where) const {
@@ -57,8 +58,9 @@ class GroupRecorder {
   void record_loss(int rank, page::Loss loss, page::Operation operation, std::uint64_t sequence) const;
 
  private:
-  RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, const Timeout& limit,
-                         bool awaited) const;
+  // Returns the record's number.
+  [[nodiscard]] std::uint64_t write_begin(const What& what, std::uint64_t sequence, int peer,
+                                          const Timeout& limit) const;
   void write_on_device(const RecordMark& mark, page::Record::OnDevice where) const;
   void write_end(const RecordMark& mark, bool success) const;
 

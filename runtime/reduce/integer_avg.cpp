@@ -48,10 +48,10 @@ std::int64_t mean_of(std::int64_t quotients, std::int64_t remainders, std::int64
 
 }  // namespace
 
-bool is_integer_avg(DType dtype, const Reduction& reduction) {
-  bool is_integer = false;
-  with_integer(dtype, [&is_integer](auto /*zero*/) { is_integer = true; });
-  return is_integer && reduction.op == ReduceOp::avg;
+bool is_integer(DType dtype) {
+  bool result = false;
+  with_integer(dtype, [&result](auto /*zero*/) { result = true; });
+  return result;
 }
 
 std::vector<std::int64_t> avg_parts(std::span<const std::byte> values, DType dtype, int ranks) {

@@ -13,8 +13,11 @@
 
 namespace dlaunch::internal {
 
-// The parts: a sum of DType::int64.
-bool is_integer_avg(DType dtype, const Reduction& reduction);
+bool is_integer(DType dtype);  // bool is none
+// Whether the ranks exchange such parts: a sum of DType::int64.
+inline bool is_integer_avg(DType dtype, const Reduction& reduction) {
+  return reduction.op == ReduceOp::avg && is_integer(dtype);
+}
 
 // One rank's values as parts. REQUIRES of both functions: `dtype` is an integer type.
 std::vector<std::int64_t> avg_parts(std::span<const std::byte> values, DType dtype, int ranks);

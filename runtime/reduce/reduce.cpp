@@ -252,7 +252,7 @@ bool needs_preparing(DType dtype, const Reduction& reduction) {
          (reduction.op == ReduceOp::avg && (family == Family::floating || family == Family::complex));
 }
 
-void prepare(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size) {
+void scale(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size) {
   if (reduction.op == ReduceOp::premul_sum) {
     for_each_real(values, dtype,
                   [factor = reduction.factor]<class Real>(Real x) { return x * static_cast<Real>(factor); });

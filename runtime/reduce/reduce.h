@@ -31,9 +31,15 @@ ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 // Whether prepare() would change anything.
 bool needs_preparing(DType dtype, const Reduction& reduction);
 
+// What prepare() does for the two operations that need it.
+void scale(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size);
+
 // Call it on each rank's own values before the first kernel. premul_sum multiplies with its factor; avg of
 // floating point divides by the world size here and not at the end, since the sum may overflow although the
 // average does not.
-void prepare(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size);
+inline void prepare(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size) {
+  if (reduction.op == ReduceOp::premul_sum || reduction.op == ReduceOp::avg)
+    scale(values, dtype, reduction, world_size);
+}
 
 }  // namespace dlaunch::internal

@@ -51,8 +51,7 @@ void StagingThread::give_up(std::unique_ptr<StagedCall> call) {
   given_up_.push_back(std::move(call));
 }
 
-void StagingThread::wait_until_started() {
-  if (not_started_ == 0) return;
+void StagingThread::await_start() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return not_started_ == 0; });
 }

@@ -43,7 +43,9 @@ class StagingThread {
   void give_up(std::unique_ptr<StagedCall> call);
   // Returns when all collectives have started on host memory, or failed. Costs next to nothing if there are
   // none.
-  void wait_until_started();
+  void wait_until_started() {
+    if (not_started_ != 0) await_start();
+  }
   // Something has changed: a call on host memory has ended, or the end of the group was set.
   void wake() noexcept { bell_->ring(); }
   // May outlive the thread.
@@ -88,6 +90,7 @@ class StagingThread {
     std::uint64_t rings_ = 0;  // protected by mutex_
   };
 
+  void await_start();
   void run();
   // True: something has happened.
   bool advance_all(std::list<Running>& running);

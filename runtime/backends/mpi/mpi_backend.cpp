@@ -48,9 +48,8 @@ Work MpiBackend::start(const Operation& operation, std::size_t bytes, Body body,
     }
   };
   if (!operation.async) {
-    std::exception_ptr error;
-    queue_.run([&] { error = attempt(arguments...); });
-    if (error) std::rethrow_exception(error);
+    queue_.drain_before();
+    if (const std::exception_ptr error = attempt(arguments...)) std::rethrow_exception(error);
     return {};
   }
   const WorkSource source;

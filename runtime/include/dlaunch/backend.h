@@ -166,6 +166,9 @@ class DLAUNCH_EXPORT Backend {
   // Why the backend cannot carry out such a call, as a clause; empty: it can. The call is then rejected
   // before it has a number, and the group stays usable. Any thread. Unless overridden empty.
   virtual std::string why_not(const CallSubject& call);
+  // Whether it can carry out every call. Asked when the group is made: if so, why_not() is not asked before
+  // each call. Unless overridden false.
+  virtual bool takes_every_call() noexcept;
 
   // Of a backend for CPU tensors whose module says stages_cuda: whether it carries out such a call on device
   // memory as well. The tensors of the call then name the CPU, their data are on the device, and nothing on
@@ -233,7 +236,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly, or a
 // backend may get a new dtype or reduction. A module built for another number is rejected with a message.
-inline constexpr std::uint32_t backend_abi_version = 21;
+inline constexpr std::uint32_t backend_abi_version = 22;
 
 // Of a backend whose own launcher has formed a world of processes (mpirun): a program need then name neither
 // its ranks nor a store.

@@ -45,6 +45,7 @@ class DLAUNCH_EXPORT CollectiveBackend final : public Backend {
                             const Operation& operation) override;
   Work send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) override;
   Work recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) override;
+  bool takes_every_call() noexcept override;
   std::shared_ptr<std::byte> allocate_shared(std::size_t size, std::string& why) override;
   void check() override;
   void enter(std::uint64_t sequence) noexcept override;

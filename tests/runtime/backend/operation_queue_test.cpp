@@ -66,17 +66,13 @@ TEST(OperationQueue, BeginsNothingBehindAnUnsplitOperation) {
   EXPECT_EQ(steps, (std::vector<int>{0, 1, 99, 10, 11}));
 }
 
-TEST(OperationQueue, RunsHereWhenEverythingBeforeHasFinished) {
+TEST(OperationQueue, IsDrainedBeforeAnOperationOfTheCaller) {
   OperationQueue queue;
   std::vector<int> steps;
   for (int i = 0; i < 100; ++i) {
     queue.post(noting(steps, i, {}));
-    std::thread::id where;
-    queue.run([&] {
-      where = std::this_thread::get_id();
-      EXPECT_EQ(steps.size(), static_cast<std::size_t>(2 * i + 2));
-    });
-    EXPECT_EQ(where, std::this_thread::get_id());
+    queue.drain_before();
+    EXPECT_EQ(steps.size(), static_cast<std::size_t>(2 * i + 2));
   }
 }
 

@@ -24,6 +24,11 @@ TEST(ShortArrayTest, HasTheElementsThatWereMade) {
   EXPECT_EQ(copied(squares(6)), (std::vector<int>{0, 1, 4, 9, 16, 25}));
 }
 
+TEST(ShortArrayTest, OfALengthAloneIsZeros) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{4}, std::size_t{6}})
+    EXPECT_EQ(copied(Numbers(count)), std::vector<int>(count));
+}
+
 TEST(ShortArrayTest, MakesThemInOrderOnce) {
   for (const std::size_t count : {std::size_t{3}, std::size_t{7}}) {
     std::vector<std::size_t> made;

@@ -322,6 +322,21 @@ TEST(Group, WhatABackendCannotDoHasNoNumberAndLeavesTheGroupUsable) {
   backend->source.succeed();
 }
 
+class CompleteBackend final : public Backend {
+ public:
+  Work all_reduce(const Tensor&, const Reduction&, const Operation&) override { return {}; }
+  std::string why_not(const CallSubject&) override { return "it was asked"; }
+  bool takes_every_call() noexcept override { return true; }
+  void abort(const std::string&) noexcept override {}
+  void shutdown() noexcept override {}
+};
+
+TEST(Group, ABackendThatTakesEveryCallIsNotAsked) {
+  const ProcessGroup group = make_cgroup(0, 1, std::make_shared<CompleteBackend>());
+  std::vector<int> value(1);
+  EXPECT_EQ(error_of([&] { group.all_reduce(Tensor::of(value), ReduceOp::bxor); }), "no error");
+}
+
 TEST(Group, CoalescedCallsAreStartedTogether) {
   const auto backend = std::make_shared<StreamBackend>();
   const ProcessGroup group = make_cgroup(0, 1, backend);
