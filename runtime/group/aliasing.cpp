@@ -20,9 +20,31 @@ Stretch stretch_of(const Tensor& tensor) {
   return {begin, begin + tensor.nbytes()};
 }
 
+// An empty one overlaps with none.
+bool overlap(const Tensor& one, const Tensor& other) {
+  const Stretch a = stretch_of(one);
+  const Stretch b = stretch_of(other);
+  return std::max(a.begin, b.begin) < std::min(a.end, b.end);
+}
+
+// Each with each: for a few that takes less than to sort them.
+bool few_alias(std::span<const Tensor> written, std::span<const Tensor> read) {
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (overlap(written[i], written[k])) return true;
+    }
+    for (const Tensor& tensor : read) {
+      if (overlap(written[i], tensor)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 bool aliases(std::span<const Tensor> written, std::span<const Tensor> read) {
+  constexpr std::size_t few = 4;
+  if (written.size() <= few && read.size() <= few) return few_alias(written, read);
   ShortArray<Stretch, 16> all(written.size(), [&](std::size_t i) { return stretch_of(written[i]); });
   const auto is_empty = [](const Stretch& one) { return one.begin == one.end; };
   const std::span<Stretch> taken(all.begin(), std::remove_if(all.begin(), all.end(), is_empty));
