@@ -20,7 +20,7 @@ class CalledGroup {
     if (group_ == nullptr) World::throw_uninitialized();
   }
 
-  const ProcessGroup& operator*() const { return *group_; }
+  [[nodiscard]] const ProcessGroup& handle() const { return *group_; }
   GroupImpl* operator->() const { return &GroupImpl::of(*group_); }
   [[nodiscard]] const GroupDescription& description() const { return (*this)->description(); }
 
@@ -143,12 +143,12 @@ Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<
 
 void send(const Tensor& tensor, int dst, const PointToPointOptions& options) {
   const CalledGroup group(options.group);
-  (*group).send(tensor, peer_in(group, "send", dst), options);
+  group.handle().send(tensor, peer_in(group, "send", dst), options);
 }
 int recv(const Tensor& tensor, int src, const PointToPointOptions& options) {
   const CalledGroup group(options.group);
-  const int source = (*group).recv(tensor, source_in(group, "recv", src), options);
-  return group.description().rank < 0 ? source : get_global_rank(*group, source);
+  const int source = group.handle().recv(tensor, source_in(group, "recv", src), options);
+  return group.description().rank < 0 ? source : get_global_rank(group.handle(), source);
 }
 Work isend(const Tensor& tensor, int dst, const PointToPointOptions& options) {
   const CalledGroup group(options.group);
