@@ -10,7 +10,32 @@ inline namespace v1 {
 
 namespace {
 
-constexpr std::string_view name_of(DType dtype) {
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::string text = "[";
+  for (const std::int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
+// Throws rather than wraps around: a wrapped count would be a write beyond the caller's memory.
+std::size_t count_elements(std::span<const std::int64_t> shape, DType dtype) {
+  if (std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; })) {
+    throw DistError("a tensor's shape " + shape_text(shape) + " has a negative extent");
+  }
+  if (std::ranges::find(shape, 0) != shape.end()) return 0;
+  std::size_t count = 1;
+  auto bytes = static_cast<std::int64_t>(size_of(dtype));
+  for (const std::int64_t extent : shape) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) {
+      throw DistError("a tensor of shape " + shape_text(shape) + " is larger than any memory");
+    }
+    count *= static_cast<std::size_t>(extent);
+  }
+  return count;
+}
+
+}  // namespace
+
+std::string_view to_string(DType dtype) {
   switch (dtype) {
     case DType::int8:
       return "int8";
@@ -44,33 +69,6 @@ constexpr std::string_view name_of(DType dtype) {
   return "an unknown dtype";
 }
 
-std::string shape_text(std::span<const std::int64_t> shape) {
-  std::string text = "[";
-  for (const std::int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  return text + "]";
-}
-
-// Throws rather than wraps around: a wrapped count would be a write beyond the caller's memory.
-std::size_t count_elements(std::span<const std::int64_t> shape, DType dtype) {
-  if (std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; })) {
-    throw DistError("a tensor's shape " + shape_text(shape) + " has a negative extent");
-  }
-  if (std::ranges::find(shape, 0) != shape.end()) return 0;
-  std::size_t count = 1;
-  auto bytes = static_cast<std::int64_t>(size_of(dtype));
-  for (const std::int64_t extent : shape) {
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) {
-      throw DistError("a tensor of shape " + shape_text(shape) + " is larger than any memory");
-    }
-    count *= static_cast<std::size_t>(extent);
-  }
-  return count;
-}
-
-}  // namespace
-
-std::string_view to_string(DType dtype) { return name_of(dtype); }
-
 std::string to_string(Device device) {
   switch (device.kind) {
     case Device::Kind::cpu:
@@ -94,7 +92,7 @@ Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Dev
   if (numel_ > 0 && data == nullptr)
     throw DistError("a tensor of shape " + shape_text(shape) + " has no memory");
   if (numel_ > 0 && (reinterpret_cast<std::uintptr_t>(data) & (alignment_of(dtype) - 1)) != 0) {
-    throw DistError("the memory of a " + std::string(name_of(dtype)) + " tensor is not aligned to " +
+    throw DistError("the memory of a " + std::string(v1::to_string(dtype)) + " tensor is not aligned to " +
                     std::to_string(alignment_of(dtype)) + " bytes");
   }
   std::ranges::copy(shape, shape_.begin());
@@ -107,7 +105,7 @@ Tensor::Tensor(const void* data, DType dtype, std::span<const std::int64_t> shap
 }
 
 std::string Tensor::to_string() const {
-  return std::string(name_of(dtype_)) + shape_text(shape()) + " on " + v1::to_string(device_);
+  return std::string(v1::to_string(dtype_)) + shape_text(shape()) + " on " + v1::to_string(device_);
 }
 
 }  // namespace v1

@@ -90,12 +90,10 @@ class CollectiveBackend::Impl {
     transport_->enter(operation.sequence);
     if (!operation.async) {
       queue_.drain_before();
-      try {
-        run(fingerprint, operation, body, tensors...);
-        return {};
-      } catch (...) {
-        std::rethrow_exception(give_up(fingerprint, operation, std::current_exception()));
-      }
+      const std::exception_ptr error =
+          error_of(fingerprint, operation, [&] { run(fingerprint, operation, body, tensors...); });
+      if (error) std::rethrow_exception(error);
+      return {};
     }
     const WorkSource source;
     queue_.post({.finish = [this, source, fingerprint, operation, body, tensors...] {

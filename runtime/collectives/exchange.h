@@ -46,7 +46,7 @@ struct ReleaseToChannel {
   void operator()(const std::byte* /*message*/) const { channel->release(peer); }
 };
 
-// The ranks that exchange messages, as the transport answers each time.
+// A transport and what it returns in every call: asked once for all exchanges.
 struct MessageGroup {
   explicit MessageGroup(Transport& connected)
       : transport(connected),
