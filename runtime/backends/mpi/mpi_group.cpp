@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <cstring>
 #include <future>
 #include <thread>
@@ -293,24 +292,17 @@ void MpiGroup::say_goodbye() noexcept {
   }
 }
 
-MpiRequests::Memory& MpiRequests::memory_of_last() {
-  thread_local Memory memory;
-  return memory;
-}
-
 MpiRequests::~MpiRequests() {
   const bool all_over =
       std::ranges::all_of(memory_.requests, [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
-  if (all_over) {
-    memory_.requests.clear();
-    memory_.receives.clear();
-    memory_.scratch.clear();
-    memory_of_last() = std::move(memory_);
-    return;
+  if (!all_over) {
+    MpiUse::leave_unfinished();
+    for (auto& memory : memory_.scratch) (void)memory.release();
+    (void)memory_.short_scratch.release();
   }
-  MpiUse::leave_unfinished();
-  for (auto& memory : memory_.scratch) (void)memory.release();
-  (void)memory_.short_scratch.release();
+  memory_.requests.clear();
+  memory_.receives.clear();
+  memory_.scratch.clear();
 }
 
 MPI_Request* MpiRequests::add(std::size_t received) {
@@ -360,30 +352,13 @@ void MpiRequests::complete(const char* call) {
   memory_.receives.clear();
 }
 
-namespace {
-
-// MPI_Get_count takes less time, but has no number for more than an int counts.
-MPI_Count bytes_in(const MPI_Status& status, std::size_t wanted) {
-  const MpiCallLock lock;
-  if (wanted > INT_MAX) {
-    MPI_Count received = 0;
-    require_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &received), "MPI_Get_elements_x");
-    return received;
-  }
-  int received = 0;
-  require_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
-  return received;
-}
-
-}  // namespace
-
 // A rank that sends less than this one expects, or other pieces, has made another call.
 void MpiRequests::check_lengths(std::span<const MPI_Status> statuses) const {
   for (std::size_t i = 0; i < statuses.size(); ++i) {
     const std::size_t wanted = memory_.receives[i];
     if (wanted == any || wanted == 0) continue;  // MPI itself rejects a longer message
-    const MPI_Count received = bytes_in(statuses[i], wanted);
-    if (static_cast<std::size_t>(received) == wanted) continue;
+    const std::size_t received = received_bytes(statuses[i], wanted);
+    if (received == wanted) continue;
     throw DistNetworkError("rank " + std::to_string(statuses[i].MPI_SOURCE) + " sent " +
                                std::to_string(received) + " bytes where this rank expects " +
                                std::to_string(wanted) + ": the calls of the two ranks differ",

@@ -25,16 +25,24 @@
 namespace dlaunch::internal {
 
 // Bytes that MPI sends at once within a host, by its defaults; longer messages first ask the receiver. And
-// the most pieces of that length in which a longer message goes all the same: more of them take twice as long
-// between processors that share no cache, and half as long between others. Both decide only which way is
-// taken; they are the same on all ranks.
+// the most pieces of that length in which a longer message goes all the same. More pieces of Open MPI's take
+// twice as long between processors that share no cache, and half as long between others. Both decide only
+// which way is taken; they are the same on all ranks.
 #if defined(OPEN_MPI)
 inline constexpr std::size_t sent_at_once = 4000;
 inline constexpr std::size_t most_pieces = 3;
 #else
-inline constexpr std::size_t sent_at_once = 16'000;
-inline constexpr std::size_t most_pieces = 1;
+inline constexpr std::size_t sent_at_once = 8192;
+inline constexpr std::size_t most_pieces = 8;
 #endif
+
+// What an operation hands to MPI. The next operation takes it over: no allocation for each.
+struct MpiMemory {
+  std::vector<MPI_Request> requests;
+  std::vector<std::size_t> receives;  // bytes that each request must receive; any: it is not a receive
+  std::vector<std::unique_ptr<std::byte[]>> scratch;
+  std::unique_ptr<std::byte[]> short_scratch;
+};
 
 // Any thread may call the members.
 class MpiGroup {
@@ -50,6 +58,8 @@ class MpiGroup {
   [[nodiscard]] MPI_Comm collectives() const { return collectives_; }
   [[nodiscard]] MPI_Comm messages() const { return messages_; }
   [[nodiscard]] int largest_tag() const { return largest_tag_; }
+  // Of the one operation that runs.
+  [[nodiscard]] MpiMemory& memory() { return memory_; }
 
   // Returns when all requests have completed; then they are null and the statuses set. `bytes`: that they
   // move on this rank. Throws DistBackendError, and DistNetworkError if the deadline passes or the group is
@@ -91,6 +101,7 @@ class MpiGroup {
   bool is_crowded_ = false;  // there are more ranks than processors here
   MPI_Comm collectives_ = MPI_COMM_NULL;
   MPI_Comm messages_ = MPI_COMM_NULL;
+  MpiMemory memory_;
 
   std::atomic<unsigned> messages_begun_ = 0;
   std::atomic<bool> is_broken_ = false;
@@ -110,12 +121,12 @@ class MpiGroup {
 };
 
 // One operation's requests and memory. If it ends before MPI has completed them, the memory is MPI's for
-// ever.
+// ever. REQUIRES: the group has no other one at the same time.
 class MpiRequests {
  public:
   // `bytes`: that the operation moves on this rank.
   MpiRequests(MpiGroup& group, Deadline deadline, std::size_t bytes)
-      : group_(group), deadline_(deadline), bytes_(bytes), memory_(std::move(memory_of_last())) {}
+      : group_(group), memory_(group.memory()), deadline_(deadline), bytes_(bytes) {}
   ~MpiRequests();
   MpiRequests(const MpiRequests&) = delete;
   MpiRequests& operator=(const MpiRequests&) = delete;
@@ -137,21 +148,13 @@ class MpiRequests {
   MPI_Request* add(std::size_t received);
 
   MpiGroup& group_;
+  MpiMemory& memory_;
   const Deadline deadline_;
   const std::size_t bytes_;
   const MpiUse use_;
-  // This thread's last operation has left it: no allocation for each.
-  struct Memory {
-    std::vector<MPI_Request> requests;
-    std::vector<std::size_t> receives;  // bytes that each request must receive; any: it is not a receive
-    std::vector<std::unique_ptr<std::byte[]>> scratch;
-    std::unique_ptr<std::byte[]> short_scratch;
-  };
   static constexpr std::size_t any = ~std::size_t{0};
   static constexpr std::size_t short_scratch_size = 4096;
   void check_lengths(std::span<const MPI_Status> statuses) const;
-  static Memory& memory_of_last();
-  Memory memory_;
   std::size_t short_scratch_used_ = 0;
 };
 

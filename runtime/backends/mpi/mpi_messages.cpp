@@ -105,12 +105,8 @@ Work MpiMessages::await_in_thread(const Message& message) {
 }
 
 void MpiMessages::check_length(const Message& message, const MPI_Status& status) {
-  MPI_Count received = 0;
-  {
-    const MpiCallLock lock;
-    require_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &received), "MPI_Get_elements_x");
-  }
-  if (static_cast<std::size_t>(received) == message.bytes) return;
+  const std::size_t received = received_bytes(status, message.bytes);
+  if (received == message.bytes) return;
   throw DistNetworkError("rank " + std::to_string(status.MPI_SOURCE) + " sent " + std::to_string(received) +
                              " bytes, and the receive takes " + std::to_string(message.bytes),
                          {.peer = status.MPI_SOURCE});

@@ -48,7 +48,9 @@ class MpiCombination {
 // ask the receiver before it sends the whole, but not a part, and if there is much to reduce.
 [[nodiscard]] constexpr bool is_short_exchange(std::size_t bytes, int ranks) {
   if (ranks > 2) return bytes <= 2048 && is_short(bytes, ranks);
-  return bytes <= 16'000 || (bytes / 2 > sent_at_once * most_pieces && bytes <= std::size_t{128} * 1024);
+  constexpr std::size_t at_once = sent_at_once * most_pieces;
+  if (bytes > at_once) return bytes / 2 > at_once && bytes <= std::size_t{64} * 1024;
+  return bytes <= std::size_t{16} * 1024;
 }
 // If one of two ranks sends the other one the whole: a tree of two needs one message.
 [[nodiscard]] constexpr bool is_short_reduce(std::size_t bytes, int ranks) {

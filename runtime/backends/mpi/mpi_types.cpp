@@ -163,4 +163,17 @@ MpiBytes::~MpiBytes() {
   (void)MPI_Type_free(&type_);
 }
 
+// MPI_Get_count takes less time, but has no number for more than an int counts.
+std::size_t received_bytes(const MPI_Status& status, std::size_t wanted) {
+  const MpiCallLock lock;
+  if (wanted > INT_MAX) {
+    MPI_Count received = 0;
+    require_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &received), "MPI_Get_elements_x");
+    return static_cast<std::size_t>(received);
+  }
+  int received = 0;
+  require_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
+  return static_cast<std::size_t>(received);
+}
+
 }  // namespace dlaunch::internal

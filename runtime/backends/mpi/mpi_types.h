@@ -43,4 +43,7 @@ class MpiBytes {
   MPI_Datatype type_ = MPI_BYTE;
 };
 
+// Bytes of a message that has come to a receive of `wanted` bytes. Throws DistBackendError.
+std::size_t received_bytes(const MPI_Status& status, std::size_t wanted);
+
 }  // namespace dlaunch::internal
