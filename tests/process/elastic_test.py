@@ -264,6 +264,7 @@ with open(name + ".tmp", "w") as file:
 os.rename(name + ".tmp", name)
 while not os.path.exists("done"):
     time.sleep(0.02)
+dist.destroy_process_group()  # PyTorch 2.15 aborts now and then at the end of a process that has not done it
 """
 
 
