@@ -46,7 +46,7 @@ std::string remedy_of_library_error(std::string_view last_lines, const std::stri
   }
   if (const std::string name = between(last_lines, ": backend '", "' cannot be used: "); !name.empty()) {
     const std::string why = between(std::string(last_lines) + "\n", "' cannot be used: ", "\n");
-    return "use the backend gloo, which needs no device, or correct this" + on_host + ": " + why;
+    return "use the backend gloo, which needs neither a GPU nor MPI, or correct this" + on_host + ": " + why;
   }
   return "";
 }

@@ -17,8 +17,8 @@ constexpr std::array<std::string_view, 4> launcher_sizes = {"OMPI_COMM_WORLD_SIZ
 constexpr std::array<std::string_view, 2> other_marks = {"PMIX_RANK", "PMI_FD"};
 
 constexpr const char* remedy =
-    "start it with mpirun or mpiexec: mpirun -n N PROGRAM, or srun --mpi=..., or with MPICH dlaunch "
-    "--mpi=pmi";
+    "start it with mpirun -n N PROGRAM, mpiexec, srun --mpi=..., dlaunch --mpi=pmi (MPICH) or dlaunch "
+    "--mpi=pmix (Open MPI)";
 
 }  // namespace
 

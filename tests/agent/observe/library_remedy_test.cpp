@@ -39,7 +39,8 @@ TEST(LibraryRemedy, ABackendThatIsNotThereOrCannotBeUsed) {
                        "b in a folder "));
   EXPECT_EQ(
       remedy("train: rank 0, init_process_group: backend 'nccl' cannot be used: there is no NVIDIA driver"),
-      "use the backend gloo, which needs no device, or correct this on host b: there is no NVIDIA driver");
+      "use the backend gloo, which needs neither a GPU nor MPI, or correct this on host b: there is no "
+      "NVIDIA driver");
 }
 
 TEST(LibraryRemedy, NothingForOtherErrors) {

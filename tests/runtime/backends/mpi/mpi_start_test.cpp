@@ -24,18 +24,20 @@ TEST(MpiStart, IsPossibleUnderEachLauncher) {
 }
 
 TEST(MpiStart, ReportsHowToStartTheProgram) {
-  EXPECT_EQ(answer({}),
-            "no MPI launcher started this process: start it with mpirun or mpiexec: mpirun -n N PROGRAM, or "
-            "srun --mpi=..., or with MPICH dlaunch --mpi=pmi");
-  EXPECT_EQ(answer({{"DLAUNCH_JOB_ID", "job"}, {"WORLD_SIZE", "4"}}),
-            "no MPI launcher started this process: start it with mpirun or mpiexec: mpirun -n N PROGRAM, or "
-            "srun --mpi=..., or with MPICH dlaunch --mpi=pmi");
+  EXPECT_EQ(
+      answer({}),
+      "no MPI launcher started this process: start it with mpirun -n N PROGRAM, mpiexec, srun --mpi=..., "
+      "dlaunch --mpi=pmi (MPICH) or dlaunch --mpi=pmix (Open MPI)");
+  EXPECT_EQ(
+      answer({{"DLAUNCH_JOB_ID", "job"}, {"WORLD_SIZE", "4"}}),
+      "no MPI launcher started this process: start it with mpirun -n N PROGRAM, mpiexec, srun --mpi=..., "
+      "dlaunch --mpi=pmi (MPICH) or dlaunch --mpi=pmix (Open MPI)");
 }
 
 TEST(MpiStart, TheRanksOfDlaunchAreNotThoseOfAnMpirunAroundIt) {
   EXPECT_EQ(answer({{"DLAUNCH_JOB_ID", "job"}, {"WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_SIZE", "2"}}),
-            "dlaunch started 4 ranks, and MPI's launcher 2: start it with mpirun or mpiexec: mpirun -n N "
-            "PROGRAM, or srun --mpi=..., or with MPICH dlaunch --mpi=pmi");
+            "dlaunch started 4 ranks, and MPI's launcher 2: start it with mpirun -n N PROGRAM, mpiexec, "
+            "srun --mpi=..., dlaunch --mpi=pmi (MPICH) or dlaunch --mpi=pmix (Open MPI)");
   EXPECT_EQ(answer({{"DLAUNCH_JOB_ID", "job"}, {"WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_SIZE", "2"}}), "");
   EXPECT_EQ(answer({{"WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_SIZE", "2"}}), "");
 }
