@@ -88,7 +88,8 @@ dlaunch_test(NAME runtime_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_
     runtime/rendezvous/loss_propagation_test.cpp
     runtime/rendezvous/rendezvous_test.cpp
     runtime/rendezvous/served_store_test.cpp
-    runtime/rendezvous/store_barrier_test.cpp)
+    runtime/rendezvous/store_barrier_test.cpp
+    runtime/shared_memory/process_end_test.cpp)
 
 # The collectives and messages in shared memory, over threads.
 dlaunch_test(NAME shared_collectives_test THREADED LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
@@ -254,6 +255,7 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     runtime/api/every_call_test.cpp
     runtime/api/init_test.cpp
     runtime/api/non_member_test.cpp
+    runtime/gloo/ended_process_test.cpp
     runtime/gloo/gloo_groups_test.cpp
     runtime/gloo/gloo_late_test.cpp
     runtime/gloo/gloo_messages_test.cpp

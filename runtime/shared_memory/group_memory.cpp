@@ -73,6 +73,7 @@ void GroupMemory::introduce() {
     own().bell.scheduling_group.store(scheduling_group(), std::memory_order_relaxed);
   own().origin.process = self.process;
   own().origin.token_address = self.token_address;
+  own().origin.pid_namespace = self.pid_namespace;
   own().origin.token.store(self.token, std::memory_order_release);
 }
 
@@ -153,7 +154,7 @@ bool GroupMemory::try_direct_reads() {
   bool works = may_read_directly_ && direct_reads_are_faster();
   for (std::size_t peer = 0; peer < size() && works; ++peer) {
     if (peer == self_) continue;
-    const ProcessMemory there = memory_of(peer);
+    const ProcessMemory there = process_of(peer);
     std::uint64_t word = 0;
     works =
         internal::read_directly(there, there.token_address, reinterpret_cast<std::byte*>(&word), sizeof word);
@@ -169,16 +170,18 @@ bool GroupMemory::try_direct_reads() {
   return works;
 }
 
-// REQUIRES: the peer has entered a call.
-ProcessMemory GroupMemory::memory_of(std::size_t peer) const {
+ProcessMemory GroupMemory::process_of(std::size_t peer) const {
   const shared::Origin& origin = segment_->control(peer).origin;
+  const std::uint64_t token = origin.token.load(std::memory_order_acquire);
+  if (token == 0) return {};
   return {.process = origin.process,
           .token_address = origin.token_address,
-          .token = origin.token.load(std::memory_order_acquire)};
+          .token = token,
+          .pid_namespace = origin.pid_namespace};
 }
 
 void GroupMemory::read_directly(std::size_t peer, std::uint64_t address, std::byte* to, std::size_t size) {
-  const bool is_read = internal::read_directly(memory_of(peer), address, to, size);
+  const bool is_read = internal::read_directly(process_of(peer), address, to, size);
   if (!is_read) throw_unreadable(peer);
   throw_if_withdrawn(peer);
 }
@@ -195,6 +198,7 @@ void GroupMemory::throw_unreadable(std::size_t peer) {
   constexpr auto pause = std::chrono::milliseconds(5);
   const Deadline until = deadline_after(patience);
   do {
+    if (on_idle_) on_idle_();
     check_(member(peer));
     futex_wait(own().bell.rings, own().bell.rings.load(std::memory_order_seq_cst), deadline_after(pause));
   } while (!has_passed(until));
@@ -331,6 +335,7 @@ void GroupMemory::sleep(const Awaited& awaited) {
     processor_pause();
   }
   futex_wait(bell.rings, rings, std::min(deadline_, now + sleep_limit));
+  if (on_idle_ && bell.rings.load(std::memory_order_relaxed) == rings) on_idle_();
   bell.processor.store(current_processor(), std::memory_order_relaxed);
 }
 

@@ -54,7 +54,7 @@
 
 namespace dlaunch::internal::shared {
 
-inline constexpr std::uint64_t magic = 0x384d4853484c44;  // "DLHSHM8"; changes with the layout
+inline constexpr std::uint64_t magic = 0x394d4853484c44;  // "DLHSHM9"; changes with the layout
 inline constexpr std::size_t page_size = 4096;
 
 // Calls whose cells exist at once.
@@ -128,9 +128,10 @@ struct alignas(line_pair) Counter {
 
 // How other processes read the owner's memory without a copy in between (direct_read.h).
 struct alignas(line_pair) Origin {
-  std::atomic<std::uint64_t> token;  // not 0 when the next two are here
+  std::atomic<std::uint64_t> token;  // not 0 when the next three are here
   std::uint64_t process;
   std::uint64_t token_address;
+  std::uint64_t pid_namespace;
   std::atomic<std::uint64_t> verdict;    // 0: none yet
   std::atomic<std::uint64_t> withdrawn;  // not 0: its memory may have changed since its last call began
 };

@@ -195,6 +195,7 @@ std::uint32_t MessageRings::rings_seen() const {
 
 void MessageRings::wait(std::uint32_t seen, Deadline until) {
   futex_wait(own().message_bell.rings, seen, std::min(until, std::chrono::steady_clock::now() + sleep_limit));
+  if (on_idle_ && own().message_bell.rings.load(std::memory_order_relaxed) == seen) on_idle_();
   own().message_bell.processor.store(current_processor(), std::memory_order_relaxed);
 }
 

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dlaunch/backend.h"
@@ -94,6 +96,8 @@ class MessageRings {
   [[nodiscard]] bool can_yield();
   // The calling thread leaves its processor if another rank waited there last.
   void part_from_others();
+  // Called by a waiting thread after each sleep of sleep_limit in which nothing has come.
+  void set_on_idle(std::function<void()> on_idle) { on_idle_ = std::move(on_idle); }
   // Something outside the rings has changed: wakes this rank's threads.
   void interrupt() noexcept;
   [[nodiscard]] std::uint32_t interrupts() const { return interrupts_.load(std::memory_order_acquire); }
@@ -156,6 +160,7 @@ class MessageRings {
   shared::Control* const own_;
   const std::size_t ring_size_;
   RankProcessors processors_;
+  std::function<void()> on_idle_;
   std::atomic<std::uint32_t> interrupts_ = 0;
   std::atomic<bool> has_own_memory_ = false;
   bool may_read_directly_ = true;

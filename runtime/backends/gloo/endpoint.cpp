@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
 #include "runtime/base/start_thread.h"
 #include "runtime/sockets/dial.h"
 #include "runtime/sockets/host_socket.h"
@@ -38,6 +40,11 @@ void watch(int poll, int fd, std::uint64_t token, std::uint32_t events, int how)
   event.events = events;
   event.data.u64 = token;
   epoll_ctl(poll, how, fd, &event);
+}
+
+bool has_bytes(int socket) {
+  int bytes = 0;
+  return ioctl(socket, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
 Descriptor checked(const char* what, const std::function<int()>& make) {
@@ -155,6 +162,25 @@ void Endpoint::drop(const std::shared_ptr<Connection>& connection, const std::st
   for (const auto& [context_id, group] : groups_) group->on_connection_lost(*connection, why);
 }
 
+void Endpoint::report_end(const Connection& connection) {
+  ended_.push_back(connection.token());
+  eventfd_write(wakeup_fd_.get(), 1);
+}
+
+// Not before everything that it has sent is read: perhaps the reason why it has ended.
+void Endpoint::drop_ended(EndpointLock& lock) {
+  const std::vector<std::uint64_t> ended = std::exchange(ended_, {});
+  for (const std::uint64_t token : ended) {
+    const auto found = connections_.find(token);
+    if (found == connections_.end()) continue;
+    const std::shared_ptr<Connection> connection = found->second;
+    do {
+      serve(lock, connection, EPOLLIN);
+    } while (!connection->is_lost() && has_bytes(connection->socket()));
+    drop(connection, std::string(it_died) + " (its process has ended)");
+  }
+}
+
 void Endpoint::disconnect_all() {
   const EndpointLock lock(mutex_);
   for (const auto& [token, connection] : connections_) shutdown(connection->socket(), SHUT_RDWR);
@@ -220,6 +246,7 @@ void Endpoint::run() {
       closed_until_.reset();
       watch_listeners(EPOLLIN);
     }
+    drop_ended(lock);
     check_keepalives();
   }
 }

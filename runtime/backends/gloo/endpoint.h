@@ -73,6 +73,10 @@ class Endpoint final : private FrameHandler {
     return request_memory(there, contact_.id, deadline, check);
   }
 
+  // The process on the other side has ended, which the connection may not show for long: it is lost once what
+  // has come is read. REQUIRES: the mutex is held.
+  void report_end(const Connection& connection);
+
   // Ends all connections, as the end of the process would. For tests.
   void disconnect_all();
 
@@ -100,6 +104,7 @@ class Endpoint final : private FrameHandler {
   void watch_listeners(std::uint32_t events);
   void write_pending(EndpointLock& lock);
   void check_keepalives();
+  void drop_ended(EndpointLock& lock);
   void add_connection(Descriptor socket, const ProcessId& peer);
   void drop(const std::shared_ptr<Connection>& connection, const std::string& why);
   std::shared_ptr<Connection> find(const ProcessId& peer);
@@ -124,6 +129,7 @@ class Endpoint final : private FrameHandler {
   std::map<ProcessId, std::shared_ptr<Connection>> by_peer_;
   std::set<ProcessId> lost_peers_;    // that have not reconnected
   std::vector<std::uint64_t> turns_;  // of connections that must write
+  std::vector<std::uint64_t> ended_;  // connections whose processes have ended
   std::unordered_map<ContextId, GroupEndpoint*> groups_;
   ContextId last_context_id_ = 0;
   std::condition_variable arrived_;  // a connection has arrived

@@ -11,6 +11,7 @@
 #include "runtime/backends/gloo/tcp_eager_channel.h"
 #include "runtime/backends/gloo/tcp_transport.h"
 #include "runtime/shared_memory/memory_limit.h"
+#include "runtime/shared_memory/process_end.h"
 
 namespace dlaunch::internal {
 
@@ -95,9 +96,12 @@ void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
     rings = std::make_unique<MessageRings>(segment_, members, hosts.place_of(rank_));
     memory = std::make_unique<GroupMemory>(std::exchange(segment_, nullptr), members, hosts.place_of(rank_),
                                            [this](int rank) { check_peer(rank); });
+    const auto on_idle = [this, &group = *memory] { find_ended(group); };
+    memory->set_on_idle(on_idle);
+    rings->set_on_idle(on_idle);
     if (is_off("DLAUNCH_SHM_DIRECT")) {
       memory->forbid_direct_reads();
-      if (rings) rings->forbid_direct_reads();
+      rings->forbid_direct_reads();
     }
   }
   const EndpointLock lock(endpoint_->mutex());
@@ -108,6 +112,17 @@ void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
   memory_file_.reset();
   memory_is_settled_ = true;
   if (shared_memory_) eager_channel_->free_unused();
+}
+
+// Ranks whose processes have ended are lost, though their connections are open still. On any thread that
+// waits for a rank of this host.
+void TcpTransport::find_ended(const GroupMemory& memory) {
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (i == memory.self() || !has_ended(memory.process_of(i))) continue;
+    const EndpointLock lock(endpoint_->mutex());
+    const Peer& peer = peer_of(memory.member(i));
+    if (!peer.lost) endpoint_->report_end(*peer.connection);
+  }
 }
 
 // Throws if the group has ended, or that rank, if it is one, has left.

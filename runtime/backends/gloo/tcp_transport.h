@@ -127,6 +127,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   int map_memory(std::span<const Contact> lower_ranks, const BackendContext& context);
   int memory_file() override;
   void check_peer(int rank);
+  void find_ended(const GroupMemory& memory);
   void on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) override;
   std::shared_ptr<Incoming> find_receive(Connection& connection, const Frame& frame) override;
   void on_connection_lost(Connection& connection, const std::string& why) override;

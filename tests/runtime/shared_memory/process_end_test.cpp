@@ -1,0 +1,119 @@
+#include "runtime/shared_memory/process_end.h"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <thread>
+
+namespace dlaunch::internal {
+namespace {
+
+const std::uint64_t token = 77;
+
+// A child that says when it is ready.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& body) {
+    int ready[2];
+    if (pipe(ready) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(ready[0]);
+      ready_pipe = ready[1];
+      body();
+      _exit(0);
+    }
+    close(ready[1]);
+    char one = 0;
+    is_ready_ = read(ready[0], &one, 1) == 1;
+    close(ready[0]);
+  }
+  ~Child() { reap(); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  static void report_ready() { (void)!write(ready_pipe, "1", 1); }
+  [[nodiscard]] bool is_ready() const { return is_ready_; }
+  [[nodiscard]] ProcessMemory process() const {
+    ProcessMemory process = ProcessMemory::own(token);
+    process.process = static_cast<std::uint64_t>(pid_);
+    return process;
+  }
+  // It is a zombie then.
+  void kill_it() const {
+    kill(pid_, SIGKILL);
+    siginfo_t about{};
+    waitid(P_PID, static_cast<id_t>(pid_), &about, WEXITED | WNOWAIT);
+  }
+  void reap() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+ private:
+  static inline int ready_pipe = -1;
+  pid_t pid_ = 0;
+  bool is_ready_ = false;
+};
+
+void wait_for_ever() {
+  Child::report_ready();
+  for (;;) pause();
+}
+
+TEST(HasEnded, NotOfOneThatRuns) {
+  EXPECT_FALSE(has_ended(ProcessMemory::own(token)));
+  EXPECT_FALSE(has_ended({}));
+  const Child child(wait_for_ever);
+  ASSERT_TRUE(child.is_ready());
+  EXPECT_FALSE(has_ended(child.process()));
+}
+
+TEST(HasEnded, OfOneThatWasKilledAndOfOneThatIsGone) {
+  Child child(wait_for_ever);
+  ASSERT_TRUE(child.is_ready());
+  const ProcessMemory process = child.process();
+  child.kill_it();
+  EXPECT_TRUE(has_ended(process));
+  child.reap();
+  EXPECT_TRUE(has_ended(process));
+}
+
+// Its first thread has no memory any more, as that of a process that has ended.
+TEST(HasEnded, NotOfOneWhoseFirstThreadHasEnded) {
+  Child child([] {
+    std::thread([] {
+      const std::byte byte{};
+      while (is_readable_directly(&byte, 1)) std::this_thread::yield();  // by the first thread's number
+      wait_for_ever();
+    }).detach();
+    syscall(SYS_exit, 0);  // of this thread
+  });
+  ASSERT_TRUE(child.is_ready());
+  EXPECT_FALSE(has_ended(child.process()));
+  child.kill_it();
+  EXPECT_TRUE(has_ended(child.process()));
+}
+
+// Its number means another process there.
+TEST(HasEnded, IsNotKnownOfOneInAnotherPidNamespace) {
+  const Child child(wait_for_ever);
+  ASSERT_TRUE(child.is_ready());
+  ProcessMemory process = child.process();
+  child.kill_it();
+  ++process.pid_namespace;
+  EXPECT_FALSE(has_ended(process));
+  process.pid_namespace = 0;
+  EXPECT_FALSE(has_ended(process));
+}
+
+}  // namespace
+}  // namespace dlaunch::internal
