@@ -1,7 +1,6 @@
 #include "runtime/shared_memory/direct_read.h"
 
 #include <sched.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -136,15 +135,8 @@ bool are_wanted() {
 }  // namespace
 
 ProcessMemory ProcessMemory::own(const std::uint64_t& token) {
-  return {.process = static_cast<std::uint64_t>(getpid()),
-          .token_address = address_of(&token),
-          .token = token,
-          .pid_namespace = own_pid_namespace()};
-}
-
-std::uint64_t own_pid_namespace() {
-  struct stat about {};
-  return stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
+  return {
+      .process = static_cast<std::uint64_t>(getpid()), .token_address = address_of(&token), .token = token};
 }
 
 bool read_directly(const ProcessMemory& from, std::uint64_t address, std::byte* to, std::size_t size) {

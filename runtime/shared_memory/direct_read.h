@@ -15,14 +15,10 @@ struct ProcessMemory {
   std::uint64_t process = 0;
   std::uint64_t token_address = 0;
   std::uint64_t token = 0;
-  std::uint64_t pid_namespace = 0;  // in which `process` is its number; 0: unknown
 
   // This process. REQUIRES: `token` outlives all reads.
   static ProcessMemory own(const std::uint64_t& token);
 };
-
-// Differs from that of processes in other PID namespaces; 0: unknown.
-[[nodiscard]] std::uint64_t own_pid_namespace();
 
 // Copies `size` bytes. Returns false if the kernel does not allow it, that memory cannot be read, or the
 // process has ended or is another one; then `to` may have other contents.

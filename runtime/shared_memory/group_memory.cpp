@@ -15,6 +15,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/shared_memory/futex.h"
 #include "runtime/shared_memory/memory_limit.h"
+#include "runtime/shared_memory/process_end.h"
 #include "runtime/shared_memory/processors.h"
 #include "store/base/random.h"
 
@@ -73,7 +74,7 @@ void GroupMemory::introduce() {
     own().bell.scheduling_group.store(scheduling_group(), std::memory_order_relaxed);
   own().origin.process = self.process;
   own().origin.token_address = self.token_address;
-  own().origin.pid_namespace = self.pid_namespace;
+  own().origin.pid_namespace = own_pid_namespace();
   own().origin.token.store(self.token, std::memory_order_release);
 }
 
@@ -154,7 +155,7 @@ bool GroupMemory::try_direct_reads() {
   bool works = may_read_directly_ && direct_reads_are_faster();
   for (std::size_t peer = 0; peer < size() && works; ++peer) {
     if (peer == self_) continue;
-    const ProcessMemory there = process_of(peer);
+    const ProcessMemory there = memory_of(peer);
     std::uint64_t word = 0;
     works =
         internal::read_directly(there, there.token_address, reinterpret_cast<std::byte*>(&word), sizeof word);
@@ -170,18 +171,22 @@ bool GroupMemory::try_direct_reads() {
   return works;
 }
 
-ProcessMemory GroupMemory::process_of(std::size_t peer) const {
+// REQUIRES: the peer has entered a call.
+ProcessMemory GroupMemory::memory_of(std::size_t peer) const {
   const shared::Origin& origin = segment_->control(peer).origin;
-  const std::uint64_t token = origin.token.load(std::memory_order_acquire);
-  if (token == 0) return {};
   return {.process = origin.process,
           .token_address = origin.token_address,
-          .token = token,
-          .pid_namespace = origin.pid_namespace};
+          .token = origin.token.load(std::memory_order_acquire)};
+}
+
+bool GroupMemory::seems_ended(std::size_t peer) const {
+  const shared::Origin& origin = segment_->control(peer).origin;
+  return origin.token.load(std::memory_order_acquire) != 0 &&
+         internal::seems_ended(origin.process, origin.pid_namespace);
 }
 
 void GroupMemory::read_directly(std::size_t peer, std::uint64_t address, std::byte* to, std::size_t size) {
-  const bool is_read = internal::read_directly(process_of(peer), address, to, size);
+  const bool is_read = internal::read_directly(memory_of(peer), address, to, size);
   if (!is_read) throw_unreadable(peer);
   throw_if_withdrawn(peer);
 }

@@ -63,7 +63,7 @@ class GroupMemory {
   // Called when the fingerprint of a rank of the group differs from this rank's; must throw.
   using OnMismatch = void (*)(int peer, const shared::Fingerprint& theirs, const shared::Fingerprint& ours);
   void set_on_mismatch(OnMismatch on_mismatch) { on_mismatch_ = on_mismatch; }
-  // Called by the waiting thread after each sleep of sleep_limit in which nothing has come.
+  // Called by the waiting thread after each sleep in which nothing has come, of at most sleep_limit.
   void set_on_idle(std::function<void()> on_idle) { on_idle_ = std::move(on_idle); }
   // No rank of the group reads another's memory directly. Before the first call.
   void forbid_direct_reads() { may_read_directly_ = false; }
@@ -114,8 +114,9 @@ class GroupMemory {
   // `why` becomes one clause. Throws as SharedHeap::allocate. Any thread. REQUIRES: size > 0.
   std::shared_ptr<std::byte> allocate(std::size_t size, std::string& why) const;
 
-  // The process of that rank, with token 0 until it has entered a call. Any thread.
-  [[nodiscard]] ProcessMemory process_of(std::size_t peer) const;
+  // Whether the process of that rank seems to have ended (process_end.h). False until it has entered a call.
+  // Any thread.
+  [[nodiscard]] bool seems_ended(std::size_t peer) const;
 
   // --- From outside
 
@@ -134,6 +135,7 @@ class GroupMemory {
   void await_counter(std::size_t peer, const shared::Counter& counter, std::uint64_t rounds);
   void introduce();
   bool try_direct_reads();
+  [[nodiscard]] ProcessMemory memory_of(std::size_t peer) const;
   [[noreturn]] void throw_unreadable(std::size_t peer);
   void take_cell_memory();
   void settle(std::uint64_t number);

@@ -96,7 +96,7 @@ class MessageRings {
   [[nodiscard]] bool can_yield();
   // The calling thread leaves its processor if another rank waited there last.
   void part_from_others();
-  // Called by a waiting thread after each sleep of sleep_limit in which nothing has come.
+  // Called by each waiting thread after each sleep in which nothing has come, of at most sleep_limit.
   void set_on_idle(std::function<void()> on_idle) { on_idle_ = std::move(on_idle); }
   // Something outside the rings has changed: wakes this rank's threads.
   void interrupt() noexcept;

@@ -4,13 +4,17 @@
 // connections then.
 #pragma once
 
-#include "runtime/shared_memory/direct_read.h"
+#include <cstdint>
 
 namespace dlaunch::internal {
 
-// True once the kernel has taken the memory of all its threads. False also if that cannot be known: the
-// kernel forbids process_vm_readv by seccomp, /proc is not mounted, or the process has another PID namespace.
-// Takes a microsecond for a process that runs. Any thread.
-[[nodiscard]] bool has_ended(const ProcessMemory& process);
+// The namespace of this process's number; 0: it cannot be known, or /proc shows another one.
+[[nodiscard]] std::uint64_t own_pid_namespace();
+
+// Whether the kernel has taken the memory of all threads that /proc lists. A process that starts and ends
+// threads may seem to have ended, but not in several calls. False if it cannot be known, also if the process
+// has another PID namespace than this one. Takes some microseconds, does not wait for that process, and needs
+// no permission to read its memory. Any thread.
+[[nodiscard]] bool seems_ended(std::uint64_t process, std::uint64_t pid_namespace);
 
 }  // namespace dlaunch::internal

@@ -167,7 +167,7 @@ void Endpoint::report_end(const Connection& connection) {
   eventfd_write(wakeup_fd_.get(), 1);
 }
 
-// Not before everything that it has sent is read: perhaps the reason why it has ended.
+// Not before what it has sent is read: perhaps the reason why it has ended.
 void Endpoint::drop_ended(EndpointLock& lock) {
   const std::vector<std::uint64_t> ended = std::exchange(ended_, {});
   for (const std::uint64_t token : ended) {

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -10,8 +11,8 @@
 
 #include "runtime/backends/gloo/tcp_eager_channel.h"
 #include "runtime/backends/gloo/tcp_transport.h"
+#include "runtime/base/deadline.h"
 #include "runtime/shared_memory/memory_limit.h"
-#include "runtime/shared_memory/process_end.h"
 
 namespace dlaunch::internal {
 
@@ -115,13 +116,21 @@ void TcpTransport::share_memory(std::span<const MemoryOffer> offers) {
 }
 
 // Ranks whose processes have ended are lost, though their connections are open still. On any thread that
-// waits for a rank of this host.
+// waits for a rank of this host, and again soon after: what a rank has sent at its end comes meanwhile.
 void TcpTransport::find_ended(const GroupMemory& memory) {
+  constexpr auto confirmation = std::chrono::milliseconds(20);
   for (std::size_t i = 0; i < memory.size(); ++i) {
-    if (i == memory.self() || !has_ended(memory.process_of(i))) continue;
+    if (i == memory.self()) continue;
+    const bool seems_ended = memory.seems_ended(i);
     const EndpointLock lock(endpoint_->mutex());
-    const Peer& peer = peer_of(memory.member(i));
-    if (!peer.lost) endpoint_->report_end(*peer.connection);
+    Peer& peer = peer_of(memory.member(i));
+    if (!seems_ended) {
+      peer.seems_ended_since.reset();
+    } else if (!peer.seems_ended_since) {
+      peer.seems_ended_since = std::chrono::steady_clock::now();
+    } else if (!peer.lost && has_passed(*peer.seems_ended_since + confirmation)) {
+      endpoint_->report_end(*peer.connection);
+    }
   }
 }
 

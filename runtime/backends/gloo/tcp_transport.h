@@ -111,8 +111,9 @@ class TcpTransport final : public Transport, private GroupEndpoint {
     bool left = false;                    // in order
     std::string why_left;                 // continues "it has left the group"; may be empty
     bool lost = false;                    // the connection is lost
-    bool goodbye_sent = false;            // by this rank
-    bool goodbye_acknowledged = false;    // by the peer
+    std::optional<Deadline> seems_ended_since;
+    bool goodbye_sent = false;          // by this rank
+    bool goodbye_acknowledged = false;  // by the peer
   };
   // Messages to a slot that is received from any rank.
   struct AnySlot {

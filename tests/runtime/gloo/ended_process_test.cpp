@@ -26,6 +26,7 @@ using dlaunch::test::run_processes;
 
 constexpr int ranks = 3;
 constexpr int victim = 1;
+constexpr const char* has_ended = "its process has ended";
 
 // A process that the ranks start and the test ends.
 class Holder {
@@ -51,6 +52,7 @@ class Holder {
       socklen_t size = sizeof type;
       if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) close(fd);
     }
+    alarm(120);  // if the test itself is killed
     for (;;) pause();
   }
 
@@ -58,8 +60,10 @@ class Holder {
   pid_t* const pid_;
 };
 
-// All ranks do it after a first all_reduce; the victim is killed instead.
-void expect_it_is_named(const std::function<void()>& operation) {
+// All ranks do it after a first all_reduce; the victim calls `last_words` and is killed instead.
+void expect_error(
+    const std::string& reason, const std::function<void()>& operation,
+    const std::function<void()>& last_words = [] {}) {
   const Holder holder;
   const auto results = run_processes(ranks, [&](int rank) -> std::string {
     dlaunch::InitOptions options;
@@ -70,42 +74,47 @@ void expect_it_is_named(const std::function<void()>& operation) {
     dlaunch::barrier();
     if (rank == victim) {
       holder.hold_sockets();
+      last_words();
       kill(getpid(), SIGKILL);
     }
     const std::string error = error_of(operation);
-    return contains(error, "peer " + std::to_string(victim)) && contains(error, "its process has ended")
-               ? "ok"
-               : error;
+    return contains(error, "peer " + std::to_string(victim)) && contains(error, reason) ? "ok" : error;
   });
   for (const int rank : {0, 2}) EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, "ok");
 }
 
 TEST(EndedProcess, IsNamedInACollective) {
-  expect_it_is_named([] {
+  expect_error(has_ended, [] {
     std::vector<float> values(4, 1);
     dlaunch::all_reduce(Tensor::of(values));
   });
 }
 
 TEST(EndedProcess, IsNamedInALongCollective) {
-  expect_it_is_named([] {
+  expect_error(has_ended, [] {
     std::vector<float> values(1'000'000, 1);
     dlaunch::all_reduce(Tensor::of(values));
   });
 }
 
 TEST(EndedProcess, IsNamedInAMessage) {
-  expect_it_is_named([] {
+  expect_error(has_ended, [] {
     float value = 0;
     dlaunch::recv(Tensor::from(&value, {1}), victim);
   });
 }
 
 TEST(EndedProcess, IsNamedWhileAnOperationIsAwaited) {
-  expect_it_is_named([] {
+  expect_error(has_ended, [] {
     float value = 0;
     dlaunch::irecv(Tensor::from(&value, {1}), victim).wait();
   });
+}
+
+// What it has said before counts.
+TEST(EndedProcess, HasLeftInOrderBefore) {
+  expect_error(
+      "it has left the group", [] { dlaunch::barrier(); }, [] { dlaunch::destroy_process_group(); });
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 #include <functional>
 #include <thread>
 
+#include "runtime/shared_memory/direct_read.h"
+
 namespace dlaunch::internal {
 namespace {
-
-const std::uint64_t token = 77;
 
 // A child that says when it is ready.
 class Child {
@@ -40,11 +40,7 @@ class Child {
 
   static void report_ready() { (void)!write(ready_pipe, "1", 1); }
   [[nodiscard]] bool is_ready() const { return is_ready_; }
-  [[nodiscard]] ProcessMemory process() const {
-    ProcessMemory process = ProcessMemory::own(token);
-    process.process = static_cast<std::uint64_t>(pid_);
-    return process;
-  }
+  [[nodiscard]] std::uint64_t process() const { return static_cast<std::uint64_t>(pid_); }
   // It is a zombie then.
   void kill_it() const {
     kill(pid_, SIGKILL);
@@ -69,27 +65,31 @@ void wait_for_ever() {
   for (;;) pause();
 }
 
-TEST(HasEnded, NotOfOneThatRuns) {
-  EXPECT_FALSE(has_ended(ProcessMemory::own(token)));
-  EXPECT_FALSE(has_ended({}));
+bool seems_ended_here(std::uint64_t process) { return seems_ended(process, own_pid_namespace()); }
+
+TEST(ProcessEnds, NotOfOneThatRuns) {
+  EXPECT_NE(own_pid_namespace(), 0U);
+  EXPECT_FALSE(seems_ended_here(static_cast<std::uint64_t>(getpid())));
+  EXPECT_FALSE(seems_ended_here(0));
+  EXPECT_FALSE(seems_ended_here(~std::uint64_t{0}));
   const Child child(wait_for_ever);
   ASSERT_TRUE(child.is_ready());
-  EXPECT_FALSE(has_ended(child.process()));
+  EXPECT_FALSE(seems_ended_here(child.process()));
 }
 
-TEST(HasEnded, OfOneThatWasKilledAndOfOneThatIsGone) {
+TEST(ProcessEnds, OfOneThatWasKilledAndOfOneThatIsGone) {
   Child child(wait_for_ever);
   ASSERT_TRUE(child.is_ready());
-  const ProcessMemory process = child.process();
+  const std::uint64_t process = child.process();
   child.kill_it();
-  EXPECT_TRUE(has_ended(process));
+  EXPECT_TRUE(seems_ended_here(process));
   child.reap();
-  EXPECT_TRUE(has_ended(process));
+  EXPECT_TRUE(seems_ended_here(process));
 }
 
 // Its first thread has no memory any more, as that of a process that has ended.
-TEST(HasEnded, NotOfOneWhoseFirstThreadHasEnded) {
-  Child child([] {
+TEST(ProcessEnds, NotOfOneWhoseFirstThreadHasEnded) {
+  const Child child([] {
     std::thread([] {
       const std::byte byte{};
       while (is_readable_directly(&byte, 1)) std::this_thread::yield();  // by the first thread's number
@@ -98,21 +98,18 @@ TEST(HasEnded, NotOfOneWhoseFirstThreadHasEnded) {
     syscall(SYS_exit, 0);  // of this thread
   });
   ASSERT_TRUE(child.is_ready());
-  EXPECT_FALSE(has_ended(child.process()));
+  EXPECT_FALSE(seems_ended_here(child.process()));
   child.kill_it();
-  EXPECT_TRUE(has_ended(child.process()));
+  EXPECT_TRUE(seems_ended_here(child.process()));
 }
 
 // Its number means another process there.
-TEST(HasEnded, IsNotKnownOfOneInAnotherPidNamespace) {
+TEST(ProcessEnds, IsNotKnownOfOneInAnotherPidNamespace) {
   const Child child(wait_for_ever);
   ASSERT_TRUE(child.is_ready());
-  ProcessMemory process = child.process();
   child.kill_it();
-  ++process.pid_namespace;
-  EXPECT_FALSE(has_ended(process));
-  process.pid_namespace = 0;
-  EXPECT_FALSE(has_ended(process));
+  EXPECT_FALSE(seems_ended(child.process(), own_pid_namespace() + 1));
+  EXPECT_FALSE(seems_ended(child.process(), 0));
 }
 
 }  // namespace
