@@ -114,7 +114,7 @@ class Workers(Failures):
     @case(28, "a backend that is not there",
           cause=r"(unknown backend 'nccl': known backends: gloo \(usable\)|backend 'nccl' cannot be used: there is no NVIDIA driver)",
           rank=r"rank \d \(local rank \d, node 0, ", host=r"host {host}, pid \d+\)",
-          remedy=r"^use (one of the backends that are there, or install the module backend_nccl\.so|the backend gloo, which needs no device, or correct this) on host {host}")
+          remedy=r"^use (one of the backends that are there, or install the module backend_nccl\.so|the backend gloo, which needs neither a GPU nor MPI, or correct this) on host {host}")
     def test_28_backend(self):
         if os.path.exists("/dev/nvidiactl"):
             self.skipTest("this machine has GPUs")
