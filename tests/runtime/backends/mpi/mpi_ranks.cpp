@@ -150,7 +150,14 @@ void dead() {
   dlaunch::init_process_group({.backend = "mpi"});
   if (dlaunch::get_rank() == 1) std::raise(SIGKILL);
   std::vector<float> values(4);
-  dlaunch::all_reduce(dlaunch::Tensor::of(values));
+  try {
+    dlaunch::all_reduce(dlaunch::Tensor::of(values));
+  } catch (const dlaunch::DistNetworkError& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    // The launcher ends this rank. It names one that ended first, and may see both ends at once.
+    std::this_thread::sleep_for(std::chrono::seconds(30));
+    throw;
+  }
 }
 
 void lost(const std::string& directory) {
