@@ -126,7 +126,8 @@ struct alignas(line_pair) Counter {
   std::atomic<std::uint64_t> value;
 };
 
-// How other processes read the owner's memory without a copy in between (direct_read.h).
+// How other processes read the owner's memory without a copy in between (direct_read.h), and see that it has
+// ended (process_end.h).
 struct alignas(line_pair) Origin {
   std::atomic<std::uint64_t> token;  // not 0 when the next three are here
   std::uint64_t process;

@@ -39,7 +39,7 @@ inline constexpr std::size_t most_pieces = 8;
 // What an operation hands to MPI. The next operation takes it over: no allocation for each.
 struct MpiMemory {
   std::vector<MPI_Request> requests;
-  std::vector<std::size_t> receives;  // bytes that each request must receive; any: it is not a receive
+  std::vector<std::size_t> receives;  // bytes that each request must receive; MpiRequests::any: it is none
   std::vector<std::unique_ptr<std::byte[]>> scratch;
   std::unique_ptr<std::byte[]> short_scratch;
 };
