@@ -22,7 +22,10 @@ BUILD = os.environ.get("DLAUNCH_BUILD_DIR", os.path.join(os.path.dirname(HERE), 
 
 
 def commands(ranks, folder, flags=()):
-    """Name -> command without the program's arguments; those whose MPI is not there are left out. flags: of the compiler."""
+    """Name -> command without the program's arguments; those whose MPI is not there are left out.
+
+    flags: the compiler's, behind the source.
+    """
     found = {}
     for name, wrapper, start in (
             ("Open MPI", "mpicxx.openmpi",
@@ -30,7 +33,7 @@ def commands(ranks, folder, flags=()):
             ("MPICH", "mpicxx.mpich", ["mpiexec.hydra", "-np", str(ranks)])):
         program = os.path.join(folder, wrapper)
         try:
-            subprocess.run([wrapper, "-O2", "-std=c++20", *flags, os.path.join(HERE, "host_mpi.cpp"), "-o", program], check=True)
+            subprocess.run([wrapper, "-O2", "-std=c++20", os.path.join(HERE, "host_mpi.cpp"), *flags, "-o", program], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"without {name}: {error}", file=sys.stderr)
             continue
@@ -40,15 +43,15 @@ def commands(ranks, folder, flags=()):
     return found
 
 
-def run(command, arguments, environment):
-    """(operation, bytes) -> microseconds."""
+def run(command, arguments, environment, libraries):
+    """(operation, bytes) -> microseconds, of each of so many libraries that the program measures."""
     done = subprocess.run(command + arguments, stdout=subprocess.PIPE, text=True, check=True,
                           env={**os.environ, **environment})
     cells = {}
     for line in done.stdout.splitlines():
         words = line.split()
-        if len(words) == 3:
-            cells[words[0], int(words[1])] = float(words[2])
+        if len(words) == 2 + libraries:
+            cells[words[0], int(words[1])] = [float(word) for word in words[2:]]
     return cells
 
 
@@ -66,13 +69,17 @@ def parser(largest, factor, seconds):
 
 
 def measure(sides, options):
-    """The sides, name -> (command, environment), in turn, as often as the options say. Name -> cell -> times."""
+    """The sides, names -> (command, environment), in turn, as often as the options say. Name -> cell -> times.
+
+    names: of the libraries that the program measures, in its order.
+    """
     arguments = [options.operation, options.smallest, options.largest, options.factor, options.seconds]
-    times = {name: {} for name in sides}
+    times = {name: {} for names in sides for name in names}
     for _ in range(options.runs):
-        for name, (command, environment) in sides.items():
-            for cell, time in run(command, arguments, environment).items():
-                times[name].setdefault(cell, []).append(time)
+        for names, (command, environment) in sides.items():
+            for cell, of_all in run(command, arguments, environment, len(names)).items():
+                for name, time in zip(names, of_all):
+                    times[name].setdefault(cell, []).append(time)
     return times
 
 
@@ -89,7 +96,7 @@ def main():
             sides["dlaunch in place"] = (sides["dlaunch"][0], {"HOST_BENCH_SHARED": "1"})
         if options.tcp:
             sides["dlaunch over TCP"] = (sides["dlaunch"][0], {"DLAUNCH_SHM": "0"})
-        times = measure(sides, options)
+        times = measure({(name,): side for name, side in sides.items()}, options)
     print(f"{options.ranks} ranks, medians of {options.runs} runs, microseconds")
     print(f"{'operation':15}{'bytes':>10}" + "".join(f"{name:>18}" for name in sides) + f"{'by faster MPI':>15}")
     for cell in times["dlaunch"]:
