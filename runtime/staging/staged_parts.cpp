@@ -43,9 +43,12 @@ std::vector<Tensor> StagedPart::on_host(std::byte* memory) const {
   std::vector<Tensor> all;
   all.reserve(tensors.size());
   for (const StagedTensor& tensor : tensors) {
-    void* const data = in_place ? tensor.device.data() : memory;
-    all.emplace_back(data, tensor.device.dtype(), tensor.device.shape());
-    if (!in_place) memory += aligned(tensor.device.nbytes());
+    if (in_place) {
+      all.push_back(tensor.device);
+      continue;
+    }
+    all.emplace_back(memory, tensor.device.dtype(), tensor.device.shape());
+    memory += aligned(tensor.device.nbytes());
   }
   return all;
 }

@@ -27,7 +27,7 @@ struct StagedPart {
 
   // Of host memory.
   [[nodiscard]] std::size_t bytes() const;
-  // The host tensors in that memory, which is aligned for every dtype; in place: in the device's.
+  // The host tensors in that memory, which is aligned for every dtype; in place: those of the device.
   [[nodiscard]] std::vector<Tensor> on_host(std::byte* memory) const;
   // Before and after the call. Copies of neighbours are one copy.
   [[nodiscard]] std::vector<DeviceCopies::Copy> copies_to_host(std::byte* memory) const;

@@ -171,10 +171,10 @@ class DLAUNCH_EXPORT Backend {
   virtual bool takes_every_call() noexcept;
 
   // Of a backend for CPU tensors whose module says stages_cuda: whether it carries out such a call on device
-  // memory as well. The tensors of the call then name the CPU, their data are on the device, and nothing on
-  // any stream works on them. Asked for messages, broadcasts, all_gathers whose outputs are of one size and
-  // follow each other, all_reduce and reduce (`call.op` is set then). Ranks may answer differently. Any
-  // thread. Unless overridden false.
+  // memory as well. The tensors of the call are then on the device, and nothing on any stream works on them.
+  // Asked for messages, broadcasts, all_gathers whose outputs are of one size and follow each other,
+  // all_reduce and reduce (`call.op` is set then). Ranks may answer differently. Any thread. Unless
+  // overridden false.
   virtual bool takes_device_memory(const CallSubject& call);
 
   // What this thread calls between the two is started together, by end_together(); their Works exist before,

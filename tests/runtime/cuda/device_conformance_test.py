@@ -137,14 +137,20 @@ class Mpi(Conformance):
 class MpiOnDevices(Mpi):
     """Debian's MPIs use no device memory: here the double's memory is open to the host, which takes the place of an MPI that does."""
     on_devices = {"LD_LIBRARY_PATH": DOUBLES, "DLAUNCH_MPI_CUDA": "1", "CUDA_DOUBLE_SEED": "5"}
+    calls = "mpi_calls_open_mpi.so"
+    # Only MPI can reduce, and copy, what is on a device: the CPU must not.
+    done_by_mpi = {"MPI_Iallgather"}
 
     def launched(self, size, *command):
-        names = [word for name in ("DLAUNCH_MPI_CUDA", "CUDA_DOUBLE_OPEN_MEMORY", "CUDA_DOUBLE_SEED") for word in ("-x", name)]
+        names = [word for name in ("DLAUNCH_MPI_CUDA", "CUDA_DOUBLE_OPEN_MEMORY", "CUDA_DOUBLE_SEED", "LD_PRELOAD", "MPI_CALLS") for word in ("-x", name)]
         first, *rest = super().launched(size, *command)
         return [first, *names, *rest]
 
     def test_world_of_2(self):
-        self.compare(2, **self.on_devices, CUDA_DOUBLE_OPEN_MEMORY="1")
+        with tempfile.NamedTemporaryFile("r", prefix="dlaunch_calls.") as calls:
+            self.compare(2, **self.on_devices, CUDA_DOUBLE_OPEN_MEMORY="1", MPI_CALLS=calls.name,
+                         LD_PRELOAD=os.path.join(BUILD, "tests", self.calls))
+            self.assertEqual(set(calls.read().split()), self.done_by_mpi)
 
     def test_the_memory_of_devices_goes_to_mpi(self):
         with tempfile.TemporaryDirectory(prefix="dlaunch_device.") as directory:
@@ -157,6 +163,8 @@ class MpiOnDevices(Mpi):
 class MpichOnDevices(MpiOnDevices):
     """Its reductions, too."""
     mpiexec = "mpiexec.hydra"
+    calls = "mpi_calls_mpich.so"
+    done_by_mpi = {"MPI_Iallgather", "MPI_Iallreduce", "MPI_Ireduce"}
 
     def launched(self, size, *command):
         return [self.mpiexec, "-n", str(size), *command]
