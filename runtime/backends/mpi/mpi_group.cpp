@@ -159,25 +159,31 @@ bool MpiGroup::is_complete(std::span<MPI_Request> requests, std::span<MPI_Status
 
 // MPI cuts long data in pieces, and begins the next one only when it is asked: with a pause before each, a
 // reduce of 4 MiB took half a second.
-void MpiGroup::complete(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, Deadline deadline,
-                        std::size_t bytes, const char* call) {
+bool MpiGroup::complete_soon(std::span<MPI_Request> requests, std::span<MPI_Status> statuses,
+                             Deadline deadline, std::size_t bytes, const char* call) {
   using std::chrono::microseconds;
   constexpr int polls_at_once = 100;        // before the clock is read
   constexpr std::size_t least_speed = 256;  // bytes a microsecond
   const microseconds work = microseconds(is_crowded_ ? 1000 : 10'000) + microseconds(bytes / least_speed);
   for (int polls = 0; polls < polls_at_once; ++polls) {
-    if (is_complete(requests, statuses, call)) return;
+    if (is_complete(requests, statuses, call)) return true;
     if (is_crowded_) std::this_thread::yield();
   }
   const auto until = std::chrono::steady_clock::now() + work;
   while (std::chrono::steady_clock::now() < until) {
     for (int polls = 0; polls < polls_at_once; ++polls) {
-      if (is_complete(requests, statuses, call)) return;
+      if (is_complete(requests, statuses, call)) return true;
       if (is_crowded_) std::this_thread::yield();
     }
     check();
     if (has_passed(deadline)) throw late_error();
   }
+  return false;
+}
+
+void MpiGroup::complete_late(std::span<MPI_Request> requests, std::span<MPI_Status> statuses,
+                             Deadline deadline, const char* call) {
+  using std::chrono::microseconds;
   constexpr microseconds longest_pause(1000);
   for (microseconds pause(20); !is_complete(requests, statuses, call);
        pause = std::min(pause * 3 / 2, longest_pause)) {
@@ -186,6 +192,12 @@ void MpiGroup::complete(std::span<MPI_Request> requests, std::span<MPI_Status> s
     std::unique_lock lock(mutex_);
     (void)broken_.wait_for(lock, pause, [this] { return is_broken_.load(); });
   }
+}
+
+void MpiGroup::complete(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, Deadline deadline,
+                        std::size_t bytes, const char* call) {
+  if (!complete_soon(requests, statuses, deadline, bytes, call))
+    complete_late(requests, statuses, deadline, call);
 }
 
 DistNetworkError MpiGroup::late_error() const {

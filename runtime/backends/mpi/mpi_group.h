@@ -66,6 +66,12 @@ class MpiGroup {
   // broken.
   void complete(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, Deadline deadline,
                 std::size_t bytes, const char* call);
+  // The same in two steps. True: they have completed, within the time that MPI needs if no rank is late.
+  // False: call complete_late().
+  bool complete_soon(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, Deadline deadline,
+                     std::size_t bytes, const char* call);
+  void complete_late(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, Deadline deadline,
+                     const char* call);
 
   // Throws if the group is broken here, another rank has sent notice that it is, or a rank is lost.
   void check();

@@ -74,8 +74,11 @@ Work MpiMessages::await(Message& message) {
   const MpiUse use;
   MPI_Status status{};
   try {
-    group_.complete({&message.request, 1}, {&status, 1}, message.deadline, message.bytes,
-                    message.is_send ? "MPI_Isend" : "MPI_Irecv");
+    const char* const call = message.is_send ? "MPI_Isend" : "MPI_Irecv";
+    if (!group_.complete_soon({&message.request, 1}, {&status, 1}, message.deadline, message.bytes, call)) {
+      const MessageWait waiting;
+      group_.complete_late({&message.request, 1}, {&status, 1}, message.deadline, call);
+    }
   } catch (const DistNetworkError&) {
     MpiUse::leave_unfinished();
     if (message.peer == any_source || !has_passed(message.deadline)) throw;

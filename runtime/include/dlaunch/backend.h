@@ -27,6 +27,9 @@
 #include "dlaunch/work.h"
 
 namespace dlaunch {
+namespace internal {
+class WaitRecord;
+}
 inline namespace v1 {
 
 using Deadline = std::chrono::steady_clock::time_point;
@@ -232,6 +235,20 @@ class DLAUNCH_EXPORT Backend {
   // may be inside other members; only the destructor is called afterwards. Unless overridden it does nothing,
   // and for the others this rank has died.
   virtual void leave(Deadline deadline) noexcept;
+};
+
+// For a backend whose send() or recv() waits itself. While one exists, its thread counts as waiting for
+// another rank; without it `dlaunch --hang-timeout` assumes that the process computes. Waits for a Work, and
+// collectives, are counted anyway. The constructor allocates memory: make one when the wait has become long.
+class DLAUNCH_EXPORT MessageWait {
+ public:
+  MessageWait();
+  ~MessageWait();
+  MessageWait(const MessageWait&) = delete;
+  MessageWait& operator=(const MessageWait&) = delete;
+
+ private:
+  std::unique_ptr<const internal::WaitRecord> record_;
 };
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly, or a

@@ -4,6 +4,7 @@
 //   mpi_ranks lengths              a receive that is shorter than its message
 //   mpi_ranks counts               a broadcast that is longer at its receiver; also counts_in_pieces
 //   mpi_ranks long                 reductions of all lengths at which the algorithm changes, uneven blocks
+//   mpi_ranks deadlock             each of two ranks waits for a message of the other one
 //   mpi_ranks dead                 rank 1 is killed, and the others wait for it
 //   mpi_ranks lost DIRECTORY       rank 1 becomes another program, which its launcher cannot know; the errors
 //                                  of the others are in error.RANK
@@ -146,6 +147,12 @@ void deadline(const std::filesystem::path& directory, bool is_rank_zero) {
   }
 }
 
+void deadlock() {
+  dlaunch::init_process_group({.backend = "mpi"});
+  std::vector<float> values(4);
+  dlaunch::recv(dlaunch::Tensor::of(values), 1 - dlaunch::get_rank());
+}
+
 void dead() {
   dlaunch::init_process_group({.backend = "mpi"});
   if (dlaunch::get_rank() == 1) std::raise(SIGKILL);
@@ -192,6 +199,8 @@ int main(int argc, char** argv) {
       long_data();
     } else if (mode == "deadline" && argc > 2) {
       deadline(argv[2], dlaunch::get_node_local_rank() == 0);
+    } else if (mode == "deadlock") {
+      deadlock();
     } else if (mode == "dead") {
       dead();
     } else if (mode == "lost" && argc > 2) {

@@ -194,6 +194,12 @@ class Dlaunch(Mpi):
         self.assertEqual(code, 137, all_of_it)
         self.assertRegex(all_of_it, r"(?m)^dlaunch: failed: rank 1 \(.*\) was killed by signal 9")
 
+    def test_messages_that_never_come_are_a_hang(self):
+        done = subprocess.run(self.mpirun(2, "--hang-timeout=2", MPI_RANKS, "deadlock"), capture_output=True, text=True, env=PLAIN,
+                              timeout=60, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^dlaunch: failed: nothing has moved for 2 s .*: 0 from rank 1, 1 from rank 0")
+
     def test_without_pmi_the_program_learns_how_to_start(self):
         done = subprocess.run([self.mpiexec, "--nproc-per-node=2", MPI_RANKS, "worlds"], capture_output=True, text=True, env=PLAIN,
                               timeout=60, check=False)
