@@ -264,6 +264,7 @@ WorkSource WorkSource::of_captured(std::function<bool()> order) {
 WorkSource WorkSource::of_queued(std::function<bool()> order) {
   return WorkSource(std::make_shared<Work::State>(false, std::move(order), false, true));
 }
+bool WorkSource::has_succeeded(const Work& work) { return !work.state_ || work.state_->needs_no_lock(); }
 bool WorkSource::is_queued(const Work& work) { return work.state_ && work.state_->is_queued; }
 void WorkSource::when_begun(const Work& work, std::function<void()> callback) {
   {

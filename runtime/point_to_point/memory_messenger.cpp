@@ -8,6 +8,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/ended_receives.h"
 #include "runtime/base/log.h"
 #include "runtime/base/quick_clock.h"
 #include "runtime/point_to_point/message_errors.h"
@@ -17,24 +18,10 @@
 
 namespace dlaunch::internal {
 
-namespace {
-
-std::vector<Work> ended_receives(std::size_t ranks) {
-  std::vector<Work> result;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const WorkSource source;
-    source.succeed_from(static_cast<int>(rank));
-    result.push_back(source.work());
-  }
-  return result;
-}
-
-}  // namespace
-
 MemoryMessenger::MemoryMessenger(Transport& transport, MessageRings& rings)
     : transport_(transport),
       rings_(rings),
-      received_from_(ended_receives(static_cast<std::size_t>(transport.size()))),
+      received_from_(ended_receives(transport.size())),
       protocol_(transport, rings) {}
 
 MemoryMessenger::~MemoryMessenger() {

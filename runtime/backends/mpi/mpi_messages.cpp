@@ -86,9 +86,8 @@ Work MpiMessages::await(Message& message) {
   }
   if (message.is_send) return {};
   check_length(message, status);
-  const WorkSource source;
-  source.succeed_from(status.MPI_SOURCE);
-  return source.work();
+  const auto from = static_cast<std::size_t>(status.MPI_SOURCE);
+  return from < received_from_.size() ? received_from_[from] : ended_receive(status.MPI_SOURCE);
 }
 
 Work MpiMessages::await_in_thread(const Message& message) {

@@ -2,20 +2,24 @@
 // one thread, which ends when there are none for a second.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <list>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "dlaunch/backend.h"
 #include "runtime/backends/mpi/mpi_group.h"
+#include "runtime/base/ended_receives.h"
 
 namespace dlaunch::internal {
 
 // Any thread may call the members.
 class MpiMessages {
  public:
-  explicit MpiMessages(MpiGroup& group) : group_(group) {}
+  explicit MpiMessages(MpiGroup& group)
+      : group_(group), received_from_(ended_receives(std::min(group.size(), most_ended_receives))) {}
   ~MpiMessages();  // REQUIRES: the group is broken, or drain() has returned true
   MpiMessages(const MpiMessages&) = delete;
   MpiMessages& operator=(const MpiMessages&) = delete;
@@ -48,6 +52,9 @@ class MpiMessages {
   void work();
 
   MpiGroup& group_;
+  // Of synchronous receives, by the source; of the first ranks, since each takes memory.
+  const std::vector<Work> received_from_;
+  static constexpr int most_ended_receives = 256;
   std::mutex mutex_;
   std::condition_variable posted_;
   std::condition_variable idle_;

@@ -127,6 +127,8 @@ class DLAUNCH_EXPORT WorkSource {
   explicit WorkSource(std::shared_ptr<Work::State> state);
   static WorkSource of_message(std::function<bool()> order, bool is_captured);
   static bool is_default(const Work& work) { return work.state_ == nullptr; }
+  // Whether nothing is left to wait for, not even on a stream.
+  static bool has_succeeded(const Work& work);
   // Whether it is of_queued().
   static bool is_queued(const Work& work);
   // At once if the device has come to it already; not at all if the operation ends before that is seen. The
