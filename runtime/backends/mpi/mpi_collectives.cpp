@@ -77,7 +77,7 @@ void sum_up(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, Device de
 
 // The result is in the root's `values`; those of the others stay as they are.
 void sum_up_at(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, int root, Device device = {}) {
-  if (device == on_host && is_short_reduce(values.size(), call.group().size()))
+  if (device == on_host && is_short(values.size(), call.group().size()))
     return short_reduce(call, values, dtype, op, root);
   if (device == on_host && are_few(call.group().size()))
     return pairwise_reduce(call, values, dtype, op, root);

@@ -311,7 +311,7 @@ MpiRequests::~MpiRequests() {
       std::ranges::all_of(memory_.requests, [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
   if (!all_over) {
     MpiUse::leave_unfinished();
-    for (auto& memory : memory_.scratch) (void)memory.release();
+    for (MpiScratch& block : memory_.scratch) block.leave();
     (void)memory_.short_scratch.release();
   }
   memory_.requests.clear();
@@ -353,8 +353,7 @@ std::span<std::byte> MpiRequests::scratch(std::size_t bytes) {
         std::min((short_scratch_used_ + bytes + unit - 1) / unit * unit, short_scratch_size);
     return {place, bytes};
   }
-  memory_.scratch.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-  return {memory_.scratch.back().get(), bytes};
+  return memory_.scratch.emplace_back(bytes).bytes();
 }
 
 void MpiRequests::complete(const char* call) {

@@ -21,13 +21,14 @@
 
 #include "dlaunch/backend.h"
 #include "runtime/backends/mpi/mpi_process.h"
+#include "runtime/backends/mpi/mpi_scratch.h"
 
 namespace dlaunch::internal {
 
 // Bytes that MPI sends at once within a host, by its defaults; longer messages first ask the receiver. And
 // the most pieces of that length in which a longer message goes all the same. More pieces of Open MPI's take
-// twice as long between processors that share no cache, and half as long between others. Both decide only
-// which way is taken; they are the same on all ranks.
+// twice as long between processors that share no cache, and half as long between others. All ranks have the
+// same: they decide which algorithm is used, and into which messages it divides the data.
 #if defined(OPEN_MPI)
 inline constexpr std::size_t sent_at_once = 4000;
 inline constexpr std::size_t most_pieces = 3;
@@ -40,7 +41,7 @@ inline constexpr std::size_t most_pieces = 8;
 struct MpiMemory {
   std::vector<MPI_Request> requests;
   std::vector<std::size_t> receives;  // bytes that each request must receive; MpiRequests::any: it is none
-  std::vector<std::unique_ptr<std::byte[]>> scratch;
+  std::vector<MpiScratch> scratch;
   std::unique_ptr<std::byte[]> short_scratch;
 };
 

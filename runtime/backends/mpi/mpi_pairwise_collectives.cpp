@@ -13,7 +13,7 @@ using ConstBytes = std::span<const std::byte>;
 
 // Of one rank's part: what has come from all ranks stays in the processor's caches until it is reduced.
 std::size_t segment_size(int ranks) {
-  constexpr std::size_t of_all_ranks = std::size_t{1} << 20U;
+  constexpr std::size_t of_all_ranks = std::size_t{2} << 20U;
   constexpr std::size_t line = 64;
   return of_all_ranks / static_cast<std::size_t>(ranks) / line * line;
 }
@@ -39,6 +39,65 @@ ShortArray<Bytes> parts_of(Bytes values, std::size_t unit, int ranks) {
             const std::size_t end = elements * (rank + 1) / at_rank(ranks);
             return values.subspan(begin * unit, (end - begin) * unit);
           }};
+}
+
+// Of two ranks, one sends its values to the root segment by segment, which reduces each when it has come.
+// That is as many bytes as if each reduced one half, and takes less time within a host: 4 MiB between
+// processors that share no cache 400 us instead of 650 over Open MPI. Where MPI sends a segment eagerly
+// (MPICH), both ranks copy at the same time: 500 us instead of 800, and 250 instead of 370 with a common
+// cache.
+#if defined(OPEN_MPI)
+constexpr std::size_t root_segment = std::size_t{1} << 20U;
+#else
+constexpr std::size_t root_segment = sent_at_once * most_pieces;
+#endif
+static_assert(root_segment % 16 == 0, "each element is in one segment");
+
+// Eager messages would fill the memory of a root that is late: it confirms each window of segments, and the
+// sender is at most two windows ahead.
+class RootWindows {
+ public:
+  explicit RootWindows(std::size_t bytes) : bytes_(bytes) {}
+  // Whether the sender waits for a confirmation before it sends the segment at that place.
+  [[nodiscard]] static bool is_awaited_at(std::size_t at) { return at % window == 0 && at >= 2 * window; }
+  // Whether the root confirms after the segment that ends there.
+  [[nodiscard]] bool is_confirmed_at(std::size_t end) const {
+    return end % window == 0 && end + window < bytes_;
+  }
+
+ private:
+  static constexpr std::size_t window = std::size_t{1} << 20U;
+  static_assert(window % root_segment == 0);
+
+  const std::size_t bytes_;
+};
+
+void send_to_root(MpiRequests& call, Bytes values, int root) {
+  for (std::size_t at = 0; at < values.size(); at += root_segment) {
+    if (RootWindows::is_awaited_at(at)) {
+      call.post_recv({}, root);
+      call.complete("MPI_Irecv");
+    }
+    call.post_send(segment(values, at, root_segment), root);
+    call.complete("MPI_Isend");
+  }
+}
+
+void reduce_at_root(MpiRequests& call, Bytes values, const MpiCombination& combine) {
+  const int root = call.group().rank();
+  const int sender = 1 - root;
+  const RootWindows windows(values.size());
+  const Bytes received = call.scratch(std::min(root_segment, values.size()));
+  for (std::size_t at = 0; at < values.size(); at += root_segment) {
+    const Bytes own = segment(values, at, root_segment);
+    const Bytes theirs = received.first(own.size());
+    call.post_recv(theirs, sender);
+    call.complete("MPI_Irecv");
+    combine(own, root == 0 ? own : theirs, root == 0 ? theirs : own);
+    if (!windows.is_confirmed_at(at + own.size())) continue;
+    call.post_send({}, sender);
+    call.complete("MPI_Isend");
+  }
 }
 
 ShortArray<ConstBytes> read_only(const ShortArray<Bytes>& parts) {
@@ -93,6 +152,10 @@ void pairwise_all_reduce(MpiRequests& call, Bytes values, DType dtype, ReduceOp 
 }
 
 void pairwise_reduce(MpiRequests& call, Bytes values, DType dtype, ReduceOp op, int root) {
+  if (call.group().size() == 2) {
+    return call.group().rank() == root ? reduce_at_root(call, values, MpiCombination(dtype, op))
+                                       : send_to_root(call, values, root);
+  }
   const ShortArray<Bytes> parts = parts_of(values, size_of(dtype), call.group().size());
   const Bytes part = parts[at_rank(call.group().rank())];
   const bool is_root = call.group().rank() == root;

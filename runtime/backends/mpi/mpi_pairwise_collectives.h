@@ -3,7 +3,7 @@
 //
 // A reduction gives each rank one part, which it gets from all others and reduces; the others then get the
 // result from there (Rabenseifner's algorithm). So all ranks reduce at the same time, each byte is sent as
-// seldom as possible, and all ranks get the same bits.
+// seldom as possible, and all ranks get the same bits. Of two ranks, only the root of a reduce reduces.
 #pragma once
 
 #include <cstddef>

@@ -10,6 +10,7 @@
 // the right receives.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -21,8 +22,13 @@
 
 namespace dlaunch::internal {
 
+// memcpy uses other methods for more than the L2 cache holds. On an EPYC they are slower: with glibc 2.36, 2
+// MiB take 41 us whole and 35 us in pieces, 16 MiB 1,230 and 430.
 inline void copy_bytes(std::span<std::byte> to, std::span<const std::byte> from) {
-  if (!from.empty() && to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
+  constexpr std::size_t piece = std::size_t{128} * 1024;
+  if (to.data() == from.data()) return;
+  for (std::size_t at = 0; at < from.size(); at += piece)
+    std::memcpy(to.data() + at, from.data() + at, std::min(piece, from.size() - at));
 }
 
 // The values of the lower rank come first: see ReduceKernel.
@@ -52,10 +58,7 @@ class MpiCombination {
   if (bytes > at_once) return bytes / 2 > at_once && bytes <= std::size_t{64} * 1024;
   return bytes <= std::size_t{16} * 1024;
 }
-// If one of two ranks sends the other one the whole: a tree of two needs one message.
-[[nodiscard]] constexpr bool is_short_reduce(std::size_t bytes, int ranks) {
-  return is_short(bytes, ranks) || (ranks == 2 && bytes <= std::size_t{1} << 20U);
-}
+// A tree of two ranks needs one message, however long it is.
 [[nodiscard]] constexpr bool is_short_broadcast(std::size_t bytes, int ranks) {
   return is_short(bytes, ranks) || ranks == 2;
 }
