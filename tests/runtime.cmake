@@ -395,9 +395,11 @@ if(TARGET dlaunch_backend_mpi)
   dlaunch_test(NAME mpi_start_test LABELS runtime LIBS dlaunch_base
   SOURCES
     runtime/backends/mpi/mpi_choice_test.cpp
+    runtime/backends/mpi/mpi_host_ranks_test.cpp
     runtime/backends/mpi/mpi_scratch_test.cpp
     runtime/backends/mpi/mpi_start_test.cpp
     ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_choice.cpp
+    ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_host_ranks.cpp
     ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_scratch.cpp
     ${PROJECT_SOURCE_DIR}/runtime/backends/mpi/mpi_start.cpp)
 endif()

@@ -99,9 +99,16 @@ std::string get_default_backend_for_device(std::string_view device) {
                   "'; known are cpu and cuda");
 }
 
-// The launcher's own, then those of Open MPI, and of MPICH and Intel MPI.
-constexpr std::array<std::string_view, 3> local_ranks = {env::local_rank, "OMPI_COMM_WORLD_LOCAL_RANK",
-                                                         "MPI_LOCALRANKID"};
+// The launcher's own, then those of Open MPI, MPICH and Intel MPI, MVAPICH, IBM's jsrun, HPE's PALS and Flux.
+// Slurm's is the last: it may have started one of these.
+constexpr std::array<std::string_view, 8> local_ranks = {env::local_rank,
+                                                         "OMPI_COMM_WORLD_LOCAL_RANK",
+                                                         "MPI_LOCALRANKID",
+                                                         "MV2_COMM_WORLD_LOCAL_RANK",
+                                                         "JSM_NAMESPACE_LOCAL_RANK",
+                                                         "PALS_LOCAL_RANKID",
+                                                         "FLUX_TASK_LOCAL_ID",
+                                                         "SLURM_LOCALID"};
 
 int get_node_local_rank(std::optional<int> fallback_rank) {
   std::optional<std::string> text;

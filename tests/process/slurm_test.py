@@ -15,6 +15,7 @@ import unittest
 from common import BIN, DLAUNCH, main, remedy, summary, wait_until
 from slurm_cluster import Cluster, has_cgroups, missing
 
+BUILD = os.path.dirname(os.path.abspath(BIN))
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "slurm")
 
 FACTS = ('echo "rank $RANK of $WORLD_SIZE, local $LOCAL_RANK of $LOCAL_WORLD_SIZE, node $GROUP_RANK of $GROUP_WORLD_SIZE on $SLURMD_NODENAME, '
@@ -149,6 +150,20 @@ class Steps(Slurm):
         done = self.srun("--nproc-per-node=2", os.path.join(BIN, "rank_sum"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(re.findall(r"sum of ranks = 6", done.stdout)), 4, done.stdout)
+
+    # Without dlaunch: srun has started the ranks, and serves PMI to them. One node with PMIx: two on one machine are no step for
+    # Slurm's plugin, plain programs of Open MPI neither.
+    def test_ranks_of_mpi_are_the_tasks_of_srun(self):
+        for module, mpi, nodes in (("mpi_mpich.so", "pmi2", 2), ("mpi_open_mpi.so", "pmix", 1)):
+            if not os.path.exists(os.path.join(BUILD, "lib", "dlaunch", module)):
+                self.skipTest(f"{module} was not built (Debian: libopenmpi-dev, libmpich-dev)")
+            with self.subTest(mpi):
+                done = self.run_here("srun", f"--mpi={mpi}", f"--nodes={nodes}", "--ntasks=3", "--cpus-per-task=1",
+                                     os.path.join(BUILD, "tests", "mpi_ranks"), "worlds")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                locals_ = (0, 1, 0) if nodes == 2 else (0, 1, 2)
+                wanted = [f"world {world}: rank {rank} of 3, local rank {local}, sum 6" for world in range(2) for rank, local in enumerate(locals_)]
+                self.assertEqual(sorted(line for line in done.stdout.splitlines() if line.startswith("world")), wanted)
 
     def test_two_steps_of_a_job_at_once_are_two_dlaunch_jobs(self):
         meet = 'echo > up.$SLURM_STEP_ID.$RANK; while [ $(ls up.* | wc -l) -lt 4 ]; do sleep 0.02; done; echo "$SLURM_STEP_ID $RANK $TORCHELASTIC_RUN_ID $MASTER_PORT"'

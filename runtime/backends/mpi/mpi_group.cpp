@@ -103,7 +103,8 @@ std::pair<std::vector<int>, int> exchange_places(const BackendContext& context) 
 
 MpiGroup::MpiGroup(const BackendContext& context)
     : control_plane_(context.control_plane), rank_(context.rank), size_(context.size) {
-  is_crowded_ = mpi_place().local_size > static_cast<int>(std::thread::hardware_concurrency());
+  const int on_host = mpi_place().local_size.value_or(mpi_place().size);
+  is_crowded_ = on_host > static_cast<int>(std::thread::hardware_concurrency());
   make_communicators(context);
 }
 

@@ -5,15 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <charconv>
 #include <cstdlib>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <system_error>
 
 #include "dlaunch/error.h"
 #include "runtime/backends/mpi/mpi_error.h"
+#include "runtime/backends/mpi/mpi_host_ranks.h"
 #include "runtime/base/process_environment.h"
 
 namespace dlaunch::internal {
@@ -88,25 +85,13 @@ void initialise() {
   calls_take_turns = provided < MPI_THREAD_MULTIPLE;
 }
 
-// Open MPI's name of it, MPICH's and Intel's, and dlaunch's. MPI itself would have to ask all ranks.
-int local_size(int all) {
-  for (const std::string_view name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
-    const std::optional<std::string> text = process_environment(name);
-    int size = 0;
-    if (text && std::from_chars(text->data(), text->data() + text->size(), size).ec == std::errc() &&
-        size > 0)
-      return size;
-  }
-  return all;
-}
-
 MpiPlace find_place() {
   require_same_library();
   initialise();
   MpiPlace place{};
   require_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &place.rank), "MPI_Comm_rank");
   require_mpi(MPI_Comm_size(MPI_COMM_WORLD, &place.size), "MPI_Comm_size");
-  place.local_size = local_size(place.size);
+  place.local_size = ranks_on_host(process_environment);
   return place;
 }
 

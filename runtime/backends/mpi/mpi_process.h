@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 
 namespace dlaunch::internal {
 
@@ -10,7 +11,7 @@ namespace dlaunch::internal {
 struct MpiPlace {
   int rank;
   int size;
-  int local_size;  // on this host, if the launcher tells; else all
+  std::optional<int> local_size;  // on this host, if the launcher has told
 };
 
 // Initialises MPI if nobody has. Throws DistBackendError: MPI refused, the program has finalised it, or has

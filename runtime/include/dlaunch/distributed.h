@@ -109,7 +109,7 @@ DLAUNCH_EXPORT std::string get_backend(const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::string get_backend_config(const ProcessGroup& group = {});
 // "gloo" for "cpu", "nccl" for "cuda" and "cuda:1"; DistError for other devices.
 DLAUNCH_EXPORT std::string get_default_backend_for_device(std::string_view device);
-// This worker's number on its node, from the launcher (LOCAL_RANK, or mpirun's). If it is not set:
+// This worker's number on its node, from the launcher (LOCAL_RANK; mpirun's; srun's). If it is not set:
 // `fallback_rank`, or DistError without one.
 DLAUNCH_EXPORT int get_node_local_rank(std::optional<int> fallback_rank = {});
 DLAUNCH_EXPORT int get_pg_count();  // groups of this process, the default group too

@@ -162,7 +162,7 @@ DLAUNCH_EXPORT int dlaunch_get_world_size(const dlaunch_group* group);
 /* Convert between a process's rank in the group and in the default group; -1 if it is not a member. */
 DLAUNCH_EXPORT int dlaunch_get_group_rank(const dlaunch_group* group, int global_rank);
 DLAUNCH_EXPORT int dlaunch_get_global_rank(const dlaunch_group* group, int group_rank);
-/* This worker's number on its node; -1 if no launcher has set LOCAL_RANK. */
+/* This worker's number on its node; -1 if no launcher has set it. */
 DLAUNCH_EXPORT int dlaunch_get_node_local_rank(void);
 /* Valid until the thread's next call; NULL if there is no group. */
 DLAUNCH_EXPORT const char* dlaunch_get_backend(const dlaunch_group* group);

@@ -134,6 +134,10 @@ TEST_F(PublicApi, ReportsWhetherTheLauncherStartedTheProcess) {
   EXPECT_EQ(error_of([] { dlaunch::get_node_local_rank(); }),
             "the environment variable LOCAL_RANK is not set; the launcher sets it");
   EXPECT_EQ(dlaunch::get_node_local_rank(3), 3);
+  setenv("SLURM_LOCALID", "2", 1);
+  EXPECT_EQ(dlaunch::get_node_local_rank(3), 2);
+  setenv("MPI_LOCALRANKID", "1", 1);  // mpiexec within a job of Slurm
+  EXPECT_EQ(dlaunch::get_node_local_rank(3), 1);
   setenv("LOCAL_RANK", "5", 1);
   EXPECT_EQ(dlaunch::get_node_local_rank(3), 5);
   setenv("LOCAL_RANK", "many", 1);
