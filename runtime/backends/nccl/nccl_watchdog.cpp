@@ -30,11 +30,12 @@ constexpr microseconds check_interval(1000);
 }  // namespace
 
 void NcclWatchdog::stop() noexcept {
-  end_.set(
-      std::make_exception_ptr(DistNetworkError("the group was destroyed before the operation had ended")));
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
+    // Together: the thread would take the end alone for a failure of the group, which may end the process.
+    end_.set(
+        std::make_exception_ptr(DistNetworkError("the group was destroyed before the operation had ended")));
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
@@ -79,6 +80,11 @@ bool NcclWatchdog::has_work() const {
 
 bool NcclWatchdog::has_to_give_up() const { return end_.is_set() && !failure_ && !is_stopping_; }
 
+bool NcclWatchdog::has_only_to_end() {
+  const std::lock_guard lock(mutex_);
+  return is_stopping_ && running_.size() == 0;
+}
+
 bool NcclWatchdog::drain(Deadline deadline) {
   std::unique_lock lock(mutex_);
   return changed_.wait_until(lock, deadline, [this] { return running_.size() == 0; });
@@ -100,7 +106,7 @@ void NcclWatchdog::run() {
       if (ended == 0) check_running();
       length = ended > 0 ? shortest_pause : std::min(2 * length, longest_pause);
     } catch (...) {
-      end_group(std::current_exception());
+      if (!has_only_to_end()) end_group(std::current_exception());
       continue;
     }
     pause(length);

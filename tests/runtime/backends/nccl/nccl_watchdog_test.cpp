@@ -275,6 +275,24 @@ TEST_F(NcclWatchdogTest, ItGivesUpWithoutARunningOperation) {
   EXPECT_EQ(world.given_up(), 1);
 }
 
+// The thread looks for the end of the group as long as it is awake, and the destructor sets that end.
+TEST(NcclWatchdog, ItsEndWithoutRunningOperationsIsNoFailure) {
+  World world;
+  const CudaEvent event = world.event();
+  world.reach(event);
+  for (int i = 0; i < 3000; ++i) {
+    GroupEnd end;
+    NcclWatchdog watchdog(end, world.outside());
+    const WorkSource source;
+    watchdog.watch({.sequence = 1, .deadline = deadline_after(seconds(60)), .end = event, .source = source});
+    ASSERT_TRUE(watchdog.drain(deadline_after(seconds(60))));
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(i % 100);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+  }
+  EXPECT_EQ(world.given_up(), 0);
+}
+
 TEST(NcclWatchdog, ItsEndIsAnErrorOfRunningOperations) {
   World world;
   GroupEnd end;
