@@ -42,7 +42,9 @@ def main():
         alone = commands(options.ranks, folder)
         begun = commands(options.ranks, other, ["-DNON_BLOCKING"])
         both = commands(options.ranks, third, beside_backend())
-        for name in both.keys() & alone.keys() & begun.keys() - {"dlaunch"}:
+        for name in both:
+            if name == "dlaunch" or name not in alone or name not in begun:
+                continue
             times = measure({("without threads",): (alone[name], {}), ("non-blocking",): (begun[name], {}),
                              ("bare", "backend"): (both[name], {})}, options)
             print(f"{name}, {options.ranks} ranks, medians of {options.runs} runs, microseconds")
