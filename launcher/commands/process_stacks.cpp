@@ -103,6 +103,7 @@ bool is_python(std::int64_t pid) {
 std::vector<ThreadDump> threads_of(std::int64_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/task";
   std::vector<std::int64_t> tids = numbers_in(folder);
+  std::stable_partition(tids.begin(), tids.end(), [pid](std::int64_t tid) { return tid == pid; });
   if (tids.size() > most_threads) tids.resize(most_threads);
   std::vector<ThreadDump> threads;
   threads.reserve(tids.size());

@@ -10,7 +10,8 @@
 
 namespace dlaunch::launcher {
 
-// Sorted by tid; only the first 64 threads. Only root can read kernel stacks.
+// The main thread, then the others by tid (the kernel's numbers begin anew at their limit); only the first 64
+// threads. Only root can read kernel stacks.
 std::vector<ThreadDump> threads_of(std::int64_t pid);
 
 // Its program is a Python interpreter.
