@@ -10,8 +10,8 @@
 
 namespace dlaunch::launcher {
 
-// The main thread, then the others by tid (the kernel's numbers begin anew at their limit); only the first 64
-// threads. Only root can read kernel stacks.
+// The main thread, then the others by tid, of which some may be lower: the kernel starts again at pid_max.
+// Only the first 64 threads. Only root can read kernel stacks.
 std::vector<ThreadDump> threads_of(std::int64_t pid);
 
 // Its program is a Python interpreter.

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 
 #include "runtime/base/comma_separated.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/process_environment.h"
 #include "runtime/group/world.h"
+#include "store/base/number.h"
 #include "store/contract/worker_env.h"
 
 namespace dlaunch {
@@ -120,13 +120,11 @@ int get_node_local_rank(std::optional<int> fallback_rank) {
   }
   if (!text && fallback_rank) return *fallback_rank;
   if (!text) throw DistError("the environment variable LOCAL_RANK is not set; the launcher sets it");
-  int rank = -1;
-  const char* const end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, rank);
-  if (error != std::errc() || stop != end || rank < 0) {
+  const std::optional<int> rank = store::parse_number<int>(*text);
+  if (!rank || *rank < 0) {
     throw DistError("the environment variable " + std::string(variable) + ": '" + *text + "' is not a rank");
   }
-  return rank;
+  return *rank;
 }
 
 ProcessGroup new_group(const std::vector<int>& ranks, const NewGroupOptions& options) {
@@ -186,12 +184,10 @@ bool is_dlaunch_launched() { return process_environment(env::version).has_value(
 std::uint64_t fencing_token() {
   const std::optional<std::string> text = process_environment(env::fencing_token);
   if (!text) return 0;
-  std::uint64_t token = 0;
-  const char* const end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, token);
-  if (error != std::errc() || stop != end || token >> 53 != 0)
+  const std::optional<std::uint64_t> token = store::parse_number<std::uint64_t>(*text);
+  if (!token || *token >> 53 != 0)
     throw DistError("the environment variable DLAUNCH_FENCING_TOKEN: '" + *text + "' is not a fencing token");
-  return token;
+  return *token;
 }
 bool is_torchelastic_launched() { return process_environment(env::run_id).has_value(); }
 

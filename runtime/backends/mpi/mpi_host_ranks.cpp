@@ -6,6 +6,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "store/base/number.h"
+
 namespace dlaunch::internal {
 
 namespace {
@@ -30,13 +32,6 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-std::optional<int> positive(const std::optional<std::string>& text) {
-  if (!text) return std::nullopt;
-  std::string_view rest = *text;
-  const std::optional<int> number = take_number(rest);
-  return number && *number > 0 && rest.empty() ? number : std::nullopt;
-}
-
 // The tasks of one node, from those of each: "2(x3),1".
 std::optional<int> tasks_of_node(std::string_view all, int node) {
   for (;;) {
@@ -57,8 +52,7 @@ std::optional<int> by_slurm(const Environment& environment) {
   const std::optional<std::string> tasks = environment("SLURM_STEP_TASKS_PER_NODE");
   const std::optional<std::string> node = environment("SLURM_NODEID");
   if (!tasks || !node) return std::nullopt;
-  std::string_view number = *node;
-  const std::optional<int> place = take_number(number);
+  const std::optional<int> place = store::parse_number<int>(*node);
   return place && *place >= 0 ? tasks_of_node(*tasks, *place) : std::nullopt;
 }
 
@@ -66,7 +60,9 @@ std::optional<int> by_slurm(const Environment& environment) {
 
 std::optional<int> ranks_on_host(const Environment& environment) {
   for (const std::string_view name : sizes) {
-    if (const std::optional<int> size = positive(environment(name))) return size;
+    const std::optional<std::string> text = environment(name);
+    const std::optional<int> size = text ? store::parse_number<int>(*text) : std::nullopt;
+    if (size && *size > 0) return size;
   }
   return by_slurm(environment);
 }

@@ -90,7 +90,7 @@ class NcclWatchdog {
   bool wait_for_work();
   [[nodiscard]] bool has_to_give_up() const;
   [[nodiscard]] bool has_work() const;
-  // The group was destroyed in order: its end is no failure.
+  // True: the group is being destroyed, and no operation runs. Then the end of the group is not a failure.
   [[nodiscard]] bool has_only_to_end();
   void start();  // with the mutex held
   // How many of the first ones have ended.
