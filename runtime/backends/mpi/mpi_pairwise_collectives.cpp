@@ -55,26 +55,15 @@ static_assert(root_segment % 16 == 0, "each element is in one segment");
 
 // Eager messages would fill the memory of a root that is late: it confirms each window of segments, and the
 // sender is at most two windows ahead.
-class RootWindows {
- public:
-  explicit RootWindows(std::size_t bytes) : bytes_(bytes) {}
-  // Whether the sender waits for a confirmation before it sends the segment at that place.
-  [[nodiscard]] static bool is_awaited_at(std::size_t at) { return at % window == 0 && at >= 2 * window; }
-  // Whether the root confirms after the segment that ends there.
-  [[nodiscard]] bool is_confirmed_at(std::size_t end) const {
-    return end % window == 0 && end + window < bytes_;
-  }
+constexpr std::size_t root_window = std::size_t{1} << 20U;
+static_assert(root_window % root_segment == 0);
 
- private:
-  static constexpr std::size_t window = std::size_t{1} << 20U;
-  static_assert(window % root_segment == 0);
-
-  const std::size_t bytes_;
-};
+// Whether the sender waits for a confirmation before it sends the segment at that place.
+bool is_confirmation_awaited(std::size_t at) { return at % root_window == 0 && at >= 2 * root_window; }
 
 void send_to_root(MpiRequests& call, Bytes values, int root) {
   for (std::size_t at = 0; at < values.size(); at += root_segment) {
-    if (RootWindows::is_awaited_at(at)) {
+    if (is_confirmation_awaited(at)) {
       call.post_recv({}, root);
       call.complete("MPI_Irecv");
     }
@@ -86,7 +75,6 @@ void send_to_root(MpiRequests& call, Bytes values, int root) {
 void reduce_at_root(MpiRequests& call, Bytes values, const MpiCombination& combine) {
   const int root = call.group().rank();
   const int sender = 1 - root;
-  const RootWindows windows(values.size());
   const Bytes received = call.scratch(std::min(root_segment, values.size()));
   for (std::size_t at = 0; at < values.size(); at += root_segment) {
     const Bytes own = segment(values, at, root_segment);
@@ -94,7 +82,8 @@ void reduce_at_root(MpiRequests& call, Bytes values, const MpiCombination& combi
     call.post_recv(theirs, sender);
     call.complete("MPI_Irecv");
     combine(own, root == 0 ? own : theirs, root == 0 ? theirs : own);
-    if (!windows.is_confirmed_at(at + own.size())) continue;
+    const std::size_t next_window = at + own.size() + root_window;
+    if (next_window >= values.size() || !is_confirmation_awaited(next_window)) continue;
     call.post_send({}, sender);
     call.complete("MPI_Isend");
   }
